@@ -4,7 +4,7 @@ use crate::agent::Trouble;
 use crate::call::prot_of;
 use crate::contents;
 use crate::monitor::{Failure, Monitor};
-use crate::progress::{FEW, IN_KERNEL, instruction};
+use crate::progress::{IN_KERNEL, instruction};
 use crate::regions::{Memory, Region};
 use crate::space::PAGE;
 use crate::uffd::{Fault, Message};
@@ -61,7 +61,7 @@ impl Monitor<'_> {
     fn trap(&mut self, asid: Asid, fault: Fault) -> Result<(), Failure> {
         let progress = self.progress.of(fault.thread);
         progress.check(fault, || instruction(&mut self.threads, fault.thread))?;
-        if progress.traps % FEW == FEW - 1 {
+        if progress.is_slow() {
             self.turns.begin(fault.thread);
         }
         self.fault(asid, fault)

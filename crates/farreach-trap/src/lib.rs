@@ -11,8 +11,8 @@
 //! * `filter` stops system calls that change mappings. `call` follows them: the kernel does them as natively, then
 //!   the memory file takes the place of private memory.
 //! * Only a task of an address space may map and unmap there. The `agent` is such a task.
-//! * `space` has an address space, `exec` the beginning of one, `faults` a trap, `monitor` the loop over it
-//!   all. `sys` and `uffd` have the system calls, and all unsafe code.
+//! * `space` has an address space, `exec` the beginning of one, `faults` a trap, `progress` the threads that trap in
+//!   vain, `monitor` the loop over it all. `sys` and `uffd` have the system calls, and all unsafe code.
 //!
 //! Before the program runs on, what left the machines is out of the page table. The kernel can reclaim pages of others
 //! cheaply, but may leave some; so the monitor looks, and the agent unmaps those.

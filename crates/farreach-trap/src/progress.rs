@@ -1,4 +1,5 @@
-//! Whether threads get on: each by itself, and where they take each other's pages away.
+//! Threads that make no progress: those that only take each other's pages away get turns, and one that cannot go on by
+//! itself ends the run.
 
 use crate::monitor::Failure;
 use crate::uffd::Fault;
@@ -51,15 +52,17 @@ pub struct Turns {
 }
 
 /// Traps of a thread on few pages in a row after which it gets a turn.
-pub const FEW: u64 = 256;
+const FEW: u64 = 256;
 /// A turn: long enough for many traps, short beside what people notice.
 const TURN: Duration = Duration::from_millis(1);
 
 impl Turns {
+    /// A thread gets a turn, unless another has one.
     pub fn begin(&mut self, thread: u32) {
         self.turn = self.turn.or(Some((thread, Instant::now() + TURN)));
     }
 
+    /// Whether the traps of this thread wait.
     pub fn waits(&self, thread: u32) -> bool {
         self.turn.is_some_and(|(whose, _)| whose != thread)
     }
@@ -69,6 +72,7 @@ impl Turns {
         self.turn.filter(|_| !self.waiting.is_empty()).map(|(_, end)| end)
     }
 
+    /// Whether a turn has just ended.
     pub fn is_over(&mut self) -> bool {
         self.turn.take_if(|(_, end)| Instant::now() >= *end).is_some()
     }
@@ -79,6 +83,7 @@ impl Turns {
 pub struct AllProgress(hashbrown::HashMap<u32, Progress, foldhash::fast::FixedState>);
 
 impl AllProgress {
+    /// That of one thread.
     pub fn of(&mut self, thread: u32) -> &mut Progress {
         if self.0.len() >= THREADS && !self.0.contains_key(&thread) {
             self.0.clear(); // most have ended
@@ -93,7 +98,7 @@ impl AllProgress {
 pub struct Progress {
     /// The pages of the last traps, and how many traps in a row were on them.
     pages: [u64; 24],
-    pub traps: u64,
+    traps: u64,
     at: u64,
 }
 
@@ -102,6 +107,12 @@ const SUSPICIOUS: u64 = 20_000;
 const LOOKS: u64 = 64;
 
 impl Progress {
+    /// Whether it is time for a turn.
+    pub fn is_slow(&self) -> bool {
+        self.traps % FEW == FEW - 1
+    }
+
+    /// Counts a trap. `instruction`: the one that the thread has come to.
     pub fn check(&mut self, fault: Fault, instruction: impl FnOnce() -> Option<u64>) -> Result<(), Failure> {
         if !self.pages.contains(&fault.address) {
             self.pages.rotate_right(1);
@@ -122,5 +133,50 @@ impl Progress {
             return Err(Failure::Stuck { instruction: now, page: fault.address });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(thread: u32, page: u64) -> Fault {
+        Fault { address: page << 12, write: false, protected: false, present: true, thread }
+    }
+
+    #[test]
+    fn an_instruction_that_traps_for_ever_is_found_among_the_traps_of_other_threads() {
+        let mut all = AllProgress::default();
+        let mut stuck = None;
+        for trap in 0..30_000 {
+            // One goes on, through many pages; the other is always at the same instruction, on three pages.
+            all.of(1).check(fault(1, trap), || Some(trap)).unwrap_or_else(|_| panic!("it goes on"));
+            match all.of(2).check(fault(2, trap % 3), || Some(0x1000)) {
+                Err(Failure::Stuck { instruction, .. }) => {
+                    stuck = Some((trap, instruction));
+                    break;
+                }
+                other => other.unwrap_or_else(|_| panic!("another failure")),
+            }
+        }
+        assert_eq!(stuck, Some((3 + SUSPICIOUS + LOOKS, 0x1000)));
+    }
+
+    #[test]
+    fn a_thread_on_few_pages_gets_a_turn_that_ends() {
+        let (mut all, mut turns) = (AllProgress::default(), Turns::default());
+        let slow = (0..2 * FEW).filter(|trap| {
+            let progress = all.of(7);
+            progress.check(fault(7, trap % 2), || None).unwrap_or_else(|_| panic!("it is not stuck"));
+            progress.is_slow()
+        });
+        assert_eq!(slow.count(), 1);
+        assert!(!turns.waits(8) && turns.end().is_none() && !turns.is_over());
+        turns.begin(7);
+        turns.begin(8);
+        assert!(turns.waits(8) && !turns.waits(7) && turns.end().is_none(), "nobody waits yet");
+        turns.waiting.push((Asid(0), fault(8, 1)));
+        std::thread::sleep(turns.end().unwrap().saturating_duration_since(Instant::now()));
+        assert!(turns.is_over() && !turns.is_over() && !turns.waits(8));
     }
 }

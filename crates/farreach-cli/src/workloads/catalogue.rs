@@ -44,7 +44,7 @@ pub struct Program {
     /// Memory that a record takes in the server, measured.
     #[serde(default)]
     pub record_bytes: u64,
-    /// Whether the full set of `farreach papers` has it even where servers are not observed by their traps.
+    /// Whether the full set of `farreach papers` has it; `--workload` has all.
     #[serde(default = "yes")]
     pub full_set: bool,
     /// The input that is standard input.

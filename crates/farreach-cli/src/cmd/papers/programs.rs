@@ -92,7 +92,7 @@ impl Programs {
             let packages = workloads::programs().iter().flat_map(|p| p.packages.iter().map(String::as_str));
             let there = workloads::installed(packages);
             // Studies that traps can measure are about programs with much memory.
-            let is_wanted = |p: &&workloads::Program| if from.steady.is_some() { is_large(p) } else { p.full_set };
+            let is_wanted = |p: &&workloads::Program| p.full_set && (from.steady.is_none() || is_large(p));
             let wanted = workloads::programs().iter().filter(is_wanted);
             let (ready, absent): (Vec<_>, Vec<_>) =
                 wanted.partition(|p| p.packages.iter().all(|name| there.contains(name)));
