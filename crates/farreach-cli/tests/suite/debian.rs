@@ -111,6 +111,6 @@ fn more_programs_of_debian_run_as_natively() {
     let list = list();
     let rows = rows(&list);
     let mut ran = compare(rows.iter().filter(|row| !row.short), "");
-    ran.extend(compare(rows.iter().filter(|row| row.short), "-m t94/single:entries=64"));
+    ran.extend(compare(rows.iter().filter(|row| row.short), "-m t94/single:entries=256,replacement=fifo"));
     assert!(ran.len() >= 30, "only these ran: {ran:?}");
 }
