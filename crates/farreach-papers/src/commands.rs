@@ -11,7 +11,7 @@ const MACHINES: usize = 12;
 /// Gives tables and rows their commands.
 pub(super) fn add(study: &Study, results: &Results, set: &Set, section: &mut Section) {
     let plan = (study.plan)(results, set);
-    let whole = line(&["farreach papers", study.id, &set.which, &set.how]);
+    let whole = line(&["farreach papers", study.id, &set.which, &set.servers, &set.how]);
     for table in &mut section.tables {
         table.command.clone_from(&whole);
         for row in &mut table.rows {
@@ -64,7 +64,9 @@ fn of_row(study: &Study, plan: &[Request], set: &Set, program: &Program) -> Opti
         return None;
     }
     let small = if set.which.contains("--small") { "--small" } else { "" };
-    Some(line(&["farreach papers", study.id, small, "-w", &program.workload, &set.how]))
+    // What `sim` takes is no server.
+    let servers = if program.argument.is_empty() { &set.servers } else { "" };
+    Some(line(&["farreach papers", study.id, small, "-w", &program.workload, servers, &set.how]))
 }
 
 fn line(parts: &[&str]) -> String {
@@ -111,6 +113,21 @@ mod tests {
         assert!(row("t94-table6", 1).starts_with("farreach sim comp.frt -m t94/single "));
         let sizes = "--no-policies --sizes 4K,8K,16K,32K,64K,128K,256K --seed 3";
         assert_eq!(row("ps-dtlb", 1), format!("farreach pagesize comp.frt {sizes}"));
+    }
+
+    #[test]
+    fn only_rows_of_servers_have_options_for_servers() {
+        let mut set = Set { servers: "--trap --size 1G".into(), which: String::new(), ..set() };
+        let server = Program { name: "redis*".into(), workload: "redis".into(), ..Program::default() };
+        set.large = set.programs.drain(..1).chain([server]).collect();
+        let section = shown(study("ds13-table3").unwrap(), &Results::default(), &set);
+        let commands: Vec<&str> = section.tables[0].rows.iter().map(|row| row.command.as_str()).collect();
+        assert_eq!(section.tables[0].command, "farreach papers ds13-table3 --trap --size 1G --seed 3");
+        assert_eq!(commands, ["farreach papers ds13-table3 -w redis --trap --size 1G --seed 3"]);
+        set.large[0].stands_for = "graph500".into();
+        let section = shown(study("ds13-table3").unwrap(), &Results::default(), &set);
+        let simulated = section.tables[0].rows.iter().find(|row| row.name.starts_with("compiler")).expect("a row");
+        assert!(simulated.command.starts_with("farreach sim ") && !simulated.command.contains("--trap"));
     }
 
     #[test]

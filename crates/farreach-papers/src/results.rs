@@ -59,6 +59,8 @@ pub struct Set {
     pub which: String,
     /// Options of every command that decide what is measured: limit and seed.
     pub how: String,
+    /// Options of `farreach papers` for servers in their steady state, such as `--trap`; empty if there are none.
+    pub servers: String,
     /// The programs of T94 and PS, in the order of the tables.
     pub programs: Vec<Program>,
     /// The programs of DS13 and RMM15, which have much memory.

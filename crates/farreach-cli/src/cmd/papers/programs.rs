@@ -143,11 +143,14 @@ impl Programs {
 
     fn none(name: &str, from: &Sources) -> Programs {
         let mut how = Vec::new();
-        how.extend(from.steady.map(|steady| steady.options()));
         how.extend(from.limit.map(|n| format!("--limit {n}")));
         how.extend((from.seed > 0).then(|| format!("--seed {}", from.seed)));
         let which = if from.small { "--small" } else { "" }.to_owned();
-        Programs { set: Set { name: name.into(), which, how: how.join(" "), ..Set::default() }, streams: Vec::new() }
+        let servers = from.steady.map_or(String::new(), |steady| steady.options());
+        Programs {
+            set: Set { name: name.into(), which, how: how.join(" "), servers, ..Set::default() },
+            streams: Vec::new(),
+        }
     }
 
     /// A program of the studies of T94 and PS, and of those of DS13 and RMM15 if it stands for one of theirs or was
