@@ -1,7 +1,8 @@
 //! The end of this process when it is out of memory; whether it began without standard output.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::io::{Cursor, Write};
+use std::fmt::{Display, Formatter};
+use std::io::{self, Cursor, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use super::limits::{self, Limit};
@@ -72,12 +73,32 @@ fn out_of_memory(size: usize) -> ! {
 fn message(to: &mut [u8], size: usize, limit: Option<u64>) -> usize {
     let mut text = Cursor::new(to);
     // Truncated if it does not fit.
-    let _ = write!(text, "farreach: out of memory: the system refused {size} bytes");
-    let _ = match limit {
-        Some(bytes) => writeln!(text, "; the limit of this process is {} KiB (ulimit -v)", bytes >> 10),
-        None => writeln!(text),
-    };
+    let _ = writeln!(text, "farreach: {}", Refused { size, limit });
     text.position() as usize
+}
+
+/// Bytes that the system refused, and the limit of addresses.
+struct Refused {
+    size: usize,
+    limit: Option<u64>,
+}
+
+impl Display for Refused {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "out of memory: the system refused {} bytes", self.size)?;
+        match self.limit {
+            Some(bytes) => write!(f, "; the limit of this process is {} KiB (ulimit -v)", bytes >> 10),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The error of a mapping of so many bytes, with the limit if the system refused it for want of memory.
+pub(crate) fn explained(error: io::Error, size: usize) -> io::Error {
+    if error.raw_os_error() != Some(libc::ENOMEM) {
+        return error;
+    }
+    io::Error::new(ErrorKind::OutOfMemory, Refused { size, limit: limits::soft(Limit::AddressSpace) }.to_string())
 }
 
 /// Standard output was closed when the process began.

@@ -1,5 +1,6 @@
 //! Memory shared with recorders: the only unsafe code of the reader, together with `signals` and `wait`.
 
+use super::memory;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -35,7 +36,7 @@ impl Shared {
             )
         };
         if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+            return Err(memory::explained(io::Error::last_os_error(), len));
         }
         let base = NonNull::new(at.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
         Ok(Shared { base, len })
