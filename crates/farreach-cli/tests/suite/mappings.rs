@@ -1,7 +1,7 @@
 //! Is the recorded address space, after all changes, the one that the system shows?
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::common::{Recording, drain, options, program};
 use farreach_live::{Exit, Options, Recorder};
@@ -155,12 +155,12 @@ fn shown(space: &Space) -> Vec<String> {
 
 /// Records one way of the program `picture`.
 fn recorded(way: &str, flags: &[&str]) -> (Recording, String) {
-    let stdout = crate::common::scratch().join(format!("picture-{way}-{}{}", std::process::id(), flags.concat()));
+    let dir = crate::cli::Dir::new();
+    let stdout = PathBuf::from(dir.path("picture"));
     let options = Options { stdout: Some(stdout.clone()), ..options() };
     let r = drain(Recorder::start(&crate::common::command(&program("picture", flags), &[way]), &options).unwrap());
     assert_eq!(r.report.exit, Exit::Code(0), "{way} {flags:?}");
     let maps = std::fs::read_to_string(&stdout).unwrap();
-    std::fs::remove_file(stdout).unwrap();
     (r, maps)
 }
 
