@@ -4,8 +4,8 @@
 #   benches/trap-servers.sh [ROUNDS] [SERVER...]     3 rounds; redis memcached; TLB of 1536 entries in sets of 12
 #
 # Each server is filled first, at its own speed (--after). Then the same requests are sent natively and by traps, in
-# turns, and the medians of the wall times of the load compared; warm-up and the choice of the sample are in them. Run it
-# on an idle machine of two processors or more, as root; the load of the machine is printed.
+# turns, and the medians of the wall times of the load compared; warm-up and the choice of the sample are in them. Run
+# it on an idle machine of two processors or more, as root; the load of the machine is printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-3}

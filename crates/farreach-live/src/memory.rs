@@ -93,7 +93,7 @@ impl Display for Refused {
     }
 }
 
-/// The error of a mapping of so many bytes, with the limit if the system refused it for want of memory.
+/// The error of a mapping of `size` bytes, with the limit if the system refused it for want of memory.
 pub(crate) fn explained(error: io::Error, size: usize) -> io::Error {
     if error.raw_os_error() != Some(libc::ENOMEM) {
         return error;

@@ -174,7 +174,7 @@ mod tests {
         assert!(!turns.waits(8) && turns.end().is_none() && !turns.is_over());
         turns.begin(7);
         turns.begin(8);
-        assert!(turns.waits(8) && !turns.waits(7) && turns.end().is_none(), "nobody waits yet");
+        assert!(turns.waits(8) && !turns.waits(7) && turns.end().is_none(), "no fault waits yet");
         turns.waiting.push((Asid(0), fault(8, 1)));
         std::thread::sleep(turns.end().unwrap().saturating_duration_since(Instant::now()));
         assert!(turns.is_over() && !turns.is_over() && !turns.waits(8));

@@ -339,7 +339,7 @@ pub fn start(
                 libc::write(error.as_raw_fd(), message.as_ptr().cast(), 2);
                 libc::_exit(127)
             };
-            // If the monitor is killed before it traces this process, nobody has the other end.
+            // If the monitor is killed before it traces this process, no process has the other end.
             libc::close(ours.as_raw_fd());
             let mut byte = 0u8;
             loop {

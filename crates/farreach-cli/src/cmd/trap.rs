@@ -70,8 +70,8 @@ pub struct TrapArgs {
     time: Option<Duration>,
     #[command(flatten)]
     sample: SampleArgs,
-    /// Count the traps at which the kernel referred to memory for the program, and their misses: `farreach run` does not
-    /// see these references. Takes a microsecond more for each trap.
+    /// Count the traps at which the kernel referred to memory for the program, and their misses: `farreach run` does
+    /// not see these references. Takes a microsecond more for each trap.
     #[arg(long)]
     kernel: bool,
     /// The program and its arguments, after `--`.

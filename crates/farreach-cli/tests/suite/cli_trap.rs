@@ -214,7 +214,7 @@ fn the_time_of_after_is_not_simulated() {
     assert!(ran.status == 0 && stopped.contains("before it was to be simulated"), "{stopped}");
 }
 
-/// The kernel has smaller mappings than the program asked for, and pages that are not simulated are mapped many at once.
+/// The kernel has smaller mappings than the program asked for, and pages that are not simulated are mapped together.
 #[test]
 fn pages_of_shared_memory_are_mapped_across_the_kernels_mappings() {
     if !traps_work() {

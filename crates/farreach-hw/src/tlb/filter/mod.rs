@@ -44,7 +44,7 @@ use times::{LastLookups, LookupTimes};
 pub struct Unfiltered {
     pages: Vec<(Asid, Vpn, u64)>,
     all: bool,
-    /// Nobody reads the report, so it stays empty.
+    /// The report is ignored, so it stays empty.
     unread: bool,
     /// Times of the last lookups, if the machine keeps them.
     times: Option<Box<LookupTimes>>,
@@ -60,7 +60,7 @@ impl Unfiltered {
     pub(in crate::tlb) fn unread() -> Unfiltered {
         Unfiltered { unread: true, ..Unfiltered::default() }
     }
-    /// Whether nobody reads the report.
+    /// Whether the report is ignored.
     #[inline(always)]
     pub(in crate::tlb) fn is_unread(&self) -> bool {
         self.unread

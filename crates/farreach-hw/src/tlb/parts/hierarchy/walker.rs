@@ -68,7 +68,7 @@ impl Walker {
         let (leaf, levels) = (leaf_level(pte.order), self.caches.len() as u8 + 1);
         let Walker { caches, nodes, host, ignored_report } = self;
         if nodes.is_none() && caches.iter().all(Option::is_none) {
-            // Nobody wants to know the nodes.
+            // No cache and no caller needs the nodes.
             counts.walk.walks += 1;
             (leaf..levels).for_each(|level| *counts.walk.references_at(level) += 1);
             return;
