@@ -2,13 +2,14 @@
 
 mod changes;
 mod kernel;
-pub(super) mod prices;
+mod prices;
 mod recommend;
 mod rows;
 mod trial;
 mod verify;
 
 use super::common::{OutputArgs, formats, note, threads, whole};
+use super::this::measure::gigahertz;
 use super::{feed, program, this};
 use crate::workloads::Load;
 use anyhow::{Context, Result, anyhow, bail};
@@ -233,7 +234,7 @@ fn summary(runs: &[Native], about: &Program) -> NativeRuns {
         noise_percent: today::noise(&cpu_seconds),
         cpu_seconds,
         resident_bytes: about.resident_bytes.unwrap_or(0),
-        gigahertz: prices::gigahertz(),
+        gigahertz: gigahertz(),
         allocator: about.allocator.as_ref().map_or(String::new(), ToString::to_string),
         thp_disabled: about.thp_disabled,
         huge_bytes: runs.iter().map(|run| run.seen.huge_bytes).max().unwrap_or(0),

@@ -1,9 +1,9 @@
 //! Prices of today: measured here at the size of the program, or those of a description.
 
-use crate::cmd::this::measure::{described, ticks_per_nanosecond};
+use crate::cmd::this::measure::{described, gigahertz};
 use anyhow::{Context, Result};
 use farreach_cost::today;
-use farreach_live::chase::{Backing, Ground, processor_time, stay, ticks_per_cycle};
+use farreach_live::chase::{Backing, Ground, processor_time, stay};
 use farreach_machine::MachineSpec;
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{Interval, MachineResult, TodayPrices};
@@ -26,11 +26,6 @@ const TIMES: usize = 3;
 const REPETITIONS: u64 = 5;
 /// Memory that is touched for the first time.
 const TOUCHED: usize = 64 << 20;
-
-/// Cycles of the core in a nanosecond.
-pub fn gigahertz() -> f64 {
-    ticks_per_nanosecond() / ticks_per_cycle()
-}
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);

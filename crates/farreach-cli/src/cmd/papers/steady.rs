@@ -1,9 +1,9 @@
 //! Servers in their steady state: `farreach workloads NAME --trap` in a process of its own, and a native run that says
 //! how long the same work takes.
 
-use crate::cmd::advise::prices::gigahertz;
 use crate::cmd::common::note;
 use crate::cmd::doctor;
+use crate::cmd::this::measure::gigahertz;
 use crate::workloads::{self, KernelSpec, Workload};
 use anyhow::{Context, Result, bail, ensure};
 use farreach_live::{Watch, send};

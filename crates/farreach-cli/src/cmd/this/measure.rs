@@ -4,7 +4,7 @@ use super::sweep::{Kind, Plan, curve};
 use crate::cmd::common::note;
 use anyhow::{Context, Result, ensure};
 use farreach_cost::knees::{Step, steps};
-use farreach_live::chase::{Backing, Ground, stay, ticks};
+use farreach_live::chase::{Backing, Ground, stay, ticks, ticks_per_cycle};
 use farreach_live::system::System;
 use farreach_machine::MachineSpec;
 use farreach_machine::this::{Price, Prices};
@@ -124,6 +124,11 @@ fn kinds(system: &System, budget: usize, missing: &mut Vec<String>) -> Vec<Kind>
         free => all.push(kind(Backing::Gigabyte, G1, 1, free as usize)),
     }
     all
+}
+
+/// Cycles of the core in a nanosecond.
+pub fn gigahertz() -> f64 {
+    ticks_per_nanosecond() / ticks_per_cycle()
 }
 
 /// Ticks of the clock of chases in a nanosecond.
