@@ -20,6 +20,7 @@ impl Monitor<'_> {
     /// Serves the faults of an address space that wait.
     pub fn serve_faults(&mut self, asid: Asid) -> Result<(), Failure> {
         let begun = Instant::now();
+        self.gaps.begin(begun);
         let mut messages = [Message::default(); 16];
         loop {
             let Some(space) = self.spaces.get(&asid) else { return Ok(()) };
@@ -40,7 +41,9 @@ impl Monitor<'_> {
                 break;
             }
         }
-        self.trap_time += begun.elapsed();
+        let end = Instant::now();
+        self.trap_time += end - begun;
+        self.gaps.end(end);
         Ok(())
     }
 

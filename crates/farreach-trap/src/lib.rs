@@ -27,6 +27,7 @@ mod contents;
 mod exec;
 mod faults;
 mod filter;
+mod gaps;
 mod held;
 mod maps;
 mod monitor;

@@ -62,19 +62,21 @@ pub struct TrapReport {
     pub user_microseconds: u64,
     /// Microseconds of CPU time of the program, in user code and in the kernel.
     pub cpu_microseconds: u64,
+    /// Nanoseconds from a trap that is served to the next, where the program does next to nothing between them: two
+    /// switches of processes and an exception. None if it could not be measured, as there were few traps, or long ways
+    /// between them.
+    pub between_nanoseconds: Option<u64>,
 }
 
-/// Microseconds of CPU time that the kernel spends for a trap at most, beside the monitor: an exception and two
-/// switches of processes.
-const KERNEL_MICROSECONDS: u64 = 10;
-
 impl TrapReport {
-    /// The CPU time so far, and what of it the traps took. The kernel does not tell the time of traps from that of the
-    /// program's own system calls: as much of both is taken for traps as they can have cost.
-    pub fn pace(&self) -> Pace {
-        let system = self.cpu_microseconds.saturating_sub(self.user_microseconds);
-        let traps = self.monitor_microseconds + system.min(KERNEL_MICROSECONDS * self.traps());
-        Pace { time: (self.cpu_microseconds + self.monitor_microseconds) as f64, trap_time: traps as f64 }
+    /// The CPU time since an earlier report of the same run, and what of it the traps took: the time in which they were
+    /// served, and for each the way to the monitor and back, which the kernel does not tell from the program's own time.
+    /// That way is too long where all ways have work of the program in them; so at least a hundredth is the program's.
+    pub fn pace_since(&self, before: &TrapReport) -> Pace {
+        let since = |of: fn(&TrapReport) -> u64| of(self).saturating_sub(of(before)) as f64;
+        let time = since(|report| report.cpu_microseconds) + since(|report| report.monitor_microseconds);
+        let between = since(TrapReport::traps) * self.between_nanoseconds.unwrap_or(0) as f64 / 1000.0;
+        Pace { time, trap_time: (since(|report| report.trap_microseconds) + between).min(0.99 * time) }
     }
 
     /// Adds a note, once.

@@ -51,6 +51,7 @@ impl Monitor<'_> {
         self.lab.progress(self.report.user_microseconds);
         self.report.monitor_microseconds = self.monitor_time();
         self.report.trap_microseconds = self.trap_time.as_micros() as u64;
+        self.report.between_nanoseconds = self.gaps.short();
         self.report.wall_microseconds = self.begun.elapsed().as_micros() as u64;
     }
 

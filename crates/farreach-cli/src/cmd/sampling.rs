@@ -8,8 +8,16 @@ use farreach_trap::TrapReport;
 use std::ops::Range;
 use std::time::Duration;
 
-/// How long an automatic choice measures.
+/// How long an automatic choice measures, and CPU time in microseconds that the program must have had meanwhile.
 const MEASURED: Duration = Duration::from_secs(2);
+const LEAST_TIME: f64 = 200_000.0;
+/// How long after a choice its cost is not judged: pages of all other sets are mapped first.
+const SETTLED: Duration = Duration::from_secs(1);
+/// A choice is made again where the slowdown is above the asked one by this factor.
+const TOO_SLOW: f64 = 1.25;
+/// An automatic choice measures this part of the sets. Simulating everything would slow down a server so much that the
+/// ways of its clients change.
+const MEASURED_PART: u32 = 8;
 /// Classes of pages that an automatic choice takes at least: with fewer, the standard error is itself uncertain.
 const LEAST_CLASSES: u32 = 8;
 
@@ -20,8 +28,8 @@ pub struct SampleArgs {
     /// Machines must have sets, in every array. Misses of the whole are estimated, with their standard error.
     #[arg(long, value_name = "N|auto", value_parser = share)]
     sample: Option<Share>,
-    /// With --sample auto: how many times its own time the program may take, from 1.01 on. After two seconds of
-    /// measuring everything, a sample of sets is chosen.
+    /// With --sample auto: how many times its own time the program may take, from 1.01 on. An eighth of the sets is
+    /// measured for two seconds, then a sample chosen.
     #[arg(long, value_name = "TIMES", default_value_t = 2.0, value_parser = slowdown)]
     slowdown: f64,
 }
@@ -45,11 +53,25 @@ fn slowdown(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|n| (1.01..=1000.0).contains(n)).ok_or("a number from 1.01 to 1000 is allowed".into())
 }
 
-/// A choice that is still to be made.
+/// What is simulated, and whether that is still to be decided.
 pub struct Sampling {
     seed: u64,
-    /// The bits of the page number by which sets may be chosen, and the slowdown to keep.
-    auto: Option<(Range<u32>, f64)>,
+    auto: Option<Auto>,
+}
+
+/// An automatic choice. A program's misses change: the first seconds of a load may be quiet.
+struct Auto {
+    /// The bits of the page number by which sets may be chosen.
+    bits: Range<u32>,
+    /// The slowdown to keep.
+    slowdown: f64,
+    /// Classes of pages that are simulated now.
+    classes: u32,
+    /// Whether a choice was made.
+    chosen: bool,
+    /// Since when the pace is measured, and the report of that time: what a server was filled with before the run is
+    /// simulated says nothing of its traps.
+    before: Option<(Duration, TrapReport)>,
 }
 
 impl Sampling {
@@ -64,7 +86,11 @@ impl Sampling {
         let bits = lab.set_bits().map_err(|why| anyhow!("--sample {shown}: {why}"))?;
         let of = SetSample::classes(&bits);
         match share {
-            Share::Auto => sampling.auto = Some((bits, args.slowdown)),
+            Share::Auto => {
+                let auto = Auto::new(bits, args.slowdown);
+                lab.sample(Some(SetSample::choose(&auto.bits, auto.classes, seed)));
+                sampling.auto = Some(auto);
+            }
             Share::OneIn(n) if n <= of => lab.sample(Some(SetSample::choose(&bits, of / n, seed))),
             Share::OneIn(n) => anyhow::bail!(
                 "--sample {n}: there are {of} classes of pages, whole sets in all arrays of all machines; from 1 to \
@@ -74,34 +100,55 @@ impl Sampling {
         Ok(sampling)
     }
 
-    /// To be called several times a second.
-    pub fn tick(&mut self, lab: &mut TrapLab, report: &TrapReport, now: Duration) {
-        if now < MEASURED || report.traps() == 0 {
+    /// To be called several times a second while the run is simulated. `since`: for how long it has been.
+    pub fn tick(&mut self, lab: &mut TrapLab, report: &TrapReport, since: Duration) {
+        let Some(auto) = &mut self.auto else { return };
+        let begin = if auto.chosen { since + SETTLED } else { since };
+        let (begun, before) = auto.before.get_or_insert_with(|| (begin, report.clone()));
+        if since <= *begun {
+            *before = report.clone();
+        }
+        if since < *begun + MEASURED || report.traps() == before.traps() {
             return;
         }
-        let Some((bits, slowdown)) = self.auto.take() else { return };
-        let (sets, reason) = choice(report.pace(), slowdown, &bits, self.seed);
-        note(format_args!("--sample auto: {reason}"));
-        if sets.is_some() {
-            lab.sample(sets); // estimates begin here
+        let pace = report.pace_since(before);
+        if pace.time < LEAST_TIME {
+            return;
         }
+        auto.before = Some((since, report.clone()));
+        let Some((classes, reason)) = auto.choose(pace) else { return };
+        note(format_args!("--sample auto: {reason}"));
+        let sets = SetSample::choose(&auto.bits, classes, self.seed);
+        lab.sample((classes < sets.of()).then_some(sets)); // estimates begin here
+        (auto.classes, auto.chosen, auto.before) = (classes, true, None);
     }
 }
 
-/// The sample that a slowdown allows, after everything was simulated at this pace, and the reason.
-fn choice(pace: Pace, slowdown: f64, bits: &Range<u32>, seed: u64) -> (Option<SetSample>, String) {
-    if pace.time <= pace.trap_time {
-        return (None, "the program has not run for long enough to be measured; everything is simulated".into());
+impl Auto {
+    fn new(bits: Range<u32>, slowdown: f64) -> Auto {
+        let of = SetSample::classes(&bits);
+        Auto { bits, slowdown, classes: (of / MEASURED_PART).max(LEAST_CLASSES.min(of)), chosen: false, before: None }
     }
-    let of = SetSample::classes(bits);
-    let classes = pace.classes(slowdown, of, LEAST_CLASSES);
-    let measured = format!("traps slow the program down {:.2} times; ", pace.slowdown(1.0));
-    if classes == of {
-        return (None, measured + "everything is simulated");
+
+    /// The classes that the slowdown allows, after what is simulated now ran at this pace, and the reason; none if it
+    /// may stay as it is.
+    fn choose(&self, pace: Pace) -> Option<(u32, String)> {
+        let of = SetSample::classes(&self.bits);
+        if self.chosen && pace.slowdown(1.0) <= TOO_SLOW * self.slowdown {
+            return None;
+        }
+        let all = pace.of_everything(self.classes, of);
+        let classes = all.classes(self.slowdown, of, LEAST_CLASSES);
+        if self.chosen && classes >= self.classes {
+            return None;
+        }
+        let measured = format!("simulating everything slows the program down {:.2} times; ", all.slowdown(1.0));
+        if classes == of {
+            return Some((of, measured + "everything is simulated"));
+        }
+        let kept = all.slowdown(f64::from(classes) / f64::from(of));
+        Some((classes, format!("{measured}{classes} of {of} classes of pages {kept:.2} times")))
     }
-    let kept = pace.slowdown(f64::from(classes) / f64::from(of));
-    let reason = format!("{measured}with {classes} of {of} classes of pages {kept:.2} times");
-    (Some(SetSample::choose(bits, classes, seed)), reason)
 }
 
 #[cfg(test)]
@@ -110,21 +157,46 @@ mod tests {
 
     #[test]
     fn a_choice_keeps_the_slowdown_if_it_can_and_says_what_it_is() {
-        let slow = Pace { time: 10.0, trap_time: 9.0 };
-        let sampled = |(sets, reason): (Option<SetSample>, String)| (sets.map(|sets| sets.sampled()), reason);
-        let made = sampled(choice(slow, 2.0, &(0..7), 1));
-        assert_eq!(made.1, "traps slow the program down 10.00 times; with 14 of 128 classes of pages 1.98 times");
-        assert_eq!(made.0, Some(14));
-        let made = sampled(choice(slow, 1.1, &(0..4), 1));
-        assert_eq!(made.1, "traps slow the program down 10.00 times; with 8 of 16 classes of pages 5.50 times");
+        // Of an eighth of the sets: nine times the program's own time for all of them.
+        let slow = Pace { time: 17.0, trap_time: 9.0 };
+        let auto = Auto::new(0..7, 2.0);
+        assert_eq!(auto.classes, 16);
+        let (classes, reason) = auto.choose(slow).unwrap();
+        assert_eq!(
+            reason,
+            "simulating everything slows the program down 10.00 times; 14 of 128 classes of pages 1.98 times"
+        );
+        assert_eq!(classes, 14);
+        // Half of 16 sets, which is the least.
+        let (classes, reason) = Auto::new(0..4, 1.1).choose(Pace { time: 11.0, trap_time: 9.0 }).unwrap();
+        assert_eq!(
+            reason,
+            "simulating everything slows the program down 10.00 times; 8 of 16 classes of pages 5.50 times"
+        );
+        assert_eq!(classes, 8);
         for (pace, bits, words) in [
-            (slow, 0..3, "10.00 times; everything is simulated"),
-            (Pace { time: 3.0, trap_time: 1.0 }, 0..7, "1.50 times; everything is simulated"),
-            (Pace { time: 1.0, trap_time: 1.0 }, 0..7, "not run for long enough"),
+            (Pace { time: 10.0, trap_time: 9.0 }, 0..3, "10.00 times; everything is simulated"),
+            (Pace { time: 17.0, trap_time: 1.0 }, 0..7, "1.50 times; everything is simulated"),
         ] {
-            let made = sampled(choice(pace, 2.0, &bits, 1));
-            assert!(made.0.is_none() && made.1.contains(words), "{made:?}");
+            let (classes, reason) = Auto::new(bits.clone(), 2.0).choose(pace).unwrap();
+            assert_eq!(classes, SetSample::classes(&bits), "{reason}");
+            assert!(reason.contains(words), "{reason}");
         }
+    }
+
+    #[test]
+    fn a_choice_is_made_again_when_the_program_misses_more() {
+        let chosen = |classes: u32| Auto { chosen: true, classes, ..Auto::new(0..7, 2.0) };
+        let pace = |slowdown: f64| Pace { time: slowdown, trap_time: slowdown - 1.0 };
+        assert_eq!(chosen(64).choose(pace(2.49)), None);
+        let (classes, reason) = chosen(64).choose(pace(5.0)).unwrap();
+        assert_eq!(
+            reason,
+            "simulating everything slows the program down 9.00 times; 16 of 128 classes of pages 2.00 times"
+        );
+        assert_eq!(classes, 16);
+        assert_eq!(chosen(8).choose(pace(5.0)), None, "there are no fewer");
+        assert_eq!(chosen(128).choose(pace(3.0)).unwrap().0, 64, "everything was simulated until now");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod lifecycle;
 
 use crate::agent::Trouble;
 use crate::call::{Call, Making, go};
+use crate::gaps::Gaps;
 use crate::progress::{AllProgress, Turns};
 use crate::report::TrapReport;
 use crate::space::Space;
@@ -99,6 +100,7 @@ pub struct Monitor<'a> {
     pub parents_of_others: HashSet<i32>,
     pub begun: Instant,
     pub trap_time: Duration,
+    pub gaps: Gaps,
     /// CPU time of this process before it was the monitor.
     pub own_before: u64,
     /// An error of the laboratory, to be reported when the event under way is over.
@@ -138,6 +140,7 @@ impl<'a> Monitor<'a> {
             parents_of_others: HashSet::new(),
             begun: Instant::now(),
             trap_time: Duration::ZERO,
+            gaps: Gaps::new(),
             own_before: crate::sampling::own_time(),
             failed: None,
             events,
@@ -333,6 +336,7 @@ impl<'a> Monitor<'a> {
         let cpu_microseconds = self.report.cpu_microseconds.max(self.time.all);
         self.lab.progress(user_microseconds);
         TrapReport {
+            between_nanoseconds: self.gaps.short(),
             trap_microseconds: self.trap_time.as_micros() as u64,
             monitor_microseconds: self.monitor_time(),
             wall_microseconds: self.begun.elapsed().as_micros() as u64,

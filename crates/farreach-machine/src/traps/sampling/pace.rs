@@ -1,6 +1,6 @@
 //! How large a part of a run can be simulated at an accepted slowdown.
 
-/// What a while of a run cost in which everything was simulated.
+/// What a while of a run cost in which everything was simulated, or a part of it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pace {
     /// CPU time of the program and of all that its traps cost, in any unit.
@@ -10,13 +10,19 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Time of the program with its traps by its time without, if this share of them were simulated.
+    /// The pace if everything were simulated, measured while this many of `of` classes of pages were.
+    pub fn of_everything(self, classes: u32, of: u32) -> Pace {
+        let trap_time = self.trap_time * f64::from(of) / f64::from(classes);
+        Pace { time: self.time - self.trap_time + trap_time, trap_time }
+    }
+
+    /// Time of the program with its traps by its time without, if this share of what was simulated were.
     pub fn slowdown(&self, share: f64) -> f64 {
         1.0 + share * self.trap_time / (self.time - self.trap_time)
     }
 
-    /// How many of `of` classes of pages (see [`SetSample`](super::SetSample)) can be simulated at a slowdown; at least
-    /// `least`, where there are as many.
+    /// How many of `of` classes of pages (see [`SetSample`](super::SetSample)), which all were simulated, can be at a
+    /// slowdown; at least `least`, where there are as many.
     ///
     /// # Panics
     /// A slowdown of 1 and less, which leaves no time for traps; or nothing was measured.
@@ -32,6 +38,14 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_tells_of_everything() {
+        let eighth = Pace { time: 3.0, trap_time: 1.0 };
+        assert_eq!(eighth.of_everything(16, 128), Pace { time: 10.0, trap_time: 8.0 });
+        assert_eq!(eighth.of_everything(4, 4), eighth);
+        assert_eq!(eighth.of_everything(16, 128).slowdown(0.125), eighth.slowdown(1.0));
+    }
 
     #[test]
     fn what_is_affordable_is_taken() {
