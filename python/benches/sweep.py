@@ -1,6 +1,6 @@
 """What Dask costs: the passes of a sweep against a shell loop of `farreach sim`, and two workers against one.
 
-    python python/benches/sweep.py [--references 100M] [--rounds 2] [--dir DIR]
+    python python/benches/sweep.py [--references 300M] [--rounds 2] [--dir DIR]
 
 64 machines on 4 traces, which are made first. All ways take turns. Time is CPU time, of all processes and of threads
 that read traces, since on a machine that others use the clock on the wall tells about those; wall time is printed
@@ -65,7 +65,7 @@ def sweep(files: List[str], folder: Path, on: str, entries: List[int] = ENTRIES)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--references", default="100M", help="of each trace")
+    parser.add_argument("--references", default="300M", help="of each trace")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--dir", help="where traces are kept for the next time")
     args = parser.parse_args()
