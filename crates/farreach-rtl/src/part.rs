@@ -256,21 +256,19 @@ impl Part {
             let state = asked.state.as_ref().map_or(0, |_| 2 * bits + used);
             let (state, further) = further.split_at(state);
             rest = further;
-            let (mut wanted, mut came) = asked.expected.against(&answer);
             let took = answer.answered - answer.accepted;
-            let request = Request::read(&batch.words[asked.at..]);
-            let late = request.op == Op::Lookup && self.module.latency > 0 && took != self.module.latency;
-            if late {
-                wanted += &format!(" after {} cycles", self.module.latency);
-                came += &format!(" after {took} cycles");
-            }
-            let mut differs = late || !asked.expected.agrees(&answer, frame);
-            if let Some(why) = asked.state.as_ref().filter(|_| !differs).and_then(|s| s.against(state, bits, parts)) {
-                (wanted, came) = why;
-                differs = true;
-            }
-            if differs {
+            let lookup = Request::op(&batch.words[asked.at..]) == Op::Lookup;
+            let late = lookup && self.module.latency > 0 && took != self.module.latency;
+            if late || !asked.expected.agrees(&answer, frame) {
+                let (mut wanted, mut came) = asked.expected.against(&answer);
+                if late {
+                    wanted += &format!(" after {} cycles", self.module.latency);
+                    came += &format!(" after {took} cycles");
+                }
                 return Err(self.difference(&batch, i, answer.answered, (wanted, came)));
+            }
+            if let Some(why) = asked.state.as_ref().and_then(|s| s.against(state, bits, parts)) {
+                return Err(self.difference(&batch, i, answer.answered, why));
             }
         }
         self.before += batch.asked.len() as u64;

@@ -6,7 +6,7 @@ use crate::request::{Expected, Op, Request};
 use farreach_hw::tlb::{EntryView, Lookup};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::translation::{PageTableView, Pte};
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Process and group of pages under a tag.
 type Tag = (Asid, u64);
