@@ -1,4 +1,5 @@
-// Some entries of a range TLB (range_tlb.sv), with registers of their own for what is asked of them.
+// Some entries of a range TLB (range_tlb.sv), with registers of their own for what is asked of them: RMM15-1 (BASE,
+// LIMIT, OFFSET, protection), RMM15-2 (two comparators for each: BASE <= page < LIMIT).
 module range_bank #(
     parameter int ENTRIES = 8,
     parameter int ASID_W = 12,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Steps of each run: of a small memory, a lookup or a change each; of a program, some 250 lookups.
 const STEPS: u64 = 1500;
-const PROGRAM_STEPS: u64 = 500;
+const PROGRAM_STEPS: u64 = 200;
 /// Runs of each case.
 const RUNS: u64 = 4;
 /// Runs that a long test multiplies, by ten in `make test-long`: a thousand programs for each module.

@@ -108,7 +108,8 @@ impl Held {
         Ok(())
     }
 
-    fn refresh(&mut self, views: &[EntryView]) {
+    /// What the design holds now is what the array holds.
+    pub fn refresh(&mut self, views: &[EntryView]) {
         self.slots.fill(None);
         self.by_tag.clear();
         for (slot, tag) in self.now(views) {

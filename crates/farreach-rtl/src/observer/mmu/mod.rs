@@ -196,6 +196,7 @@ impl Structures {
     /// From now on all parts keep what they are asked.
     fn keep(&mut self, table: &dyn PageTableView, views: &[EntryView]) {
         for array in self.arrays() {
+            array.refresh(views);
             array.part.keep(array.contents(table));
         }
         if let Some(clusters) = &mut self.clusters {
@@ -290,15 +291,20 @@ impl Mmu {
         }
     }
 
+    /// Nothing that the design does matters: the check is over, or has not begun.
+    fn rests(&self) -> bool {
+        self.stopped || !self.structures.walker.part.listens()
+    }
+
     fn views(&self) -> Vec<EntryView> {
-        if self.stopped { Vec::new() } else { self.tlb.entries() }
+        if self.rests() { Vec::new() } else { self.tlb.entries() }
     }
 
     /// The design is told of a change of mappings.
     fn change(&mut self, asid: Asid, pages: VpnRange, demoted: bool, tell: impl FnOnce(&mut dyn Tlb)) {
         let before = self.views();
         tell(&mut *self.tlb);
-        if !self.stopped {
+        if !self.rests() {
             let now = self.views();
             let done = self.structures.drop_pages(asid, pages, demoted, &before, &now);
             self.note(done);
@@ -311,14 +317,15 @@ impl Tlb for Mmu {
         if self.shared.keeps() && !self.structures.walker.part.keeps() && !self.stopped {
             self.structures.keep(table, &self.tlb.entries());
         }
+        if self.rests() {
+            return self.tlb.access(at, pte, table, unfiltered);
+        }
         let before = Seen::of(self.tlb.counts());
         let answer = self.tlb.access(at, pte, table, unfiltered);
-        if !self.stopped {
-            let seen = Seen::of(self.tlb.counts()).since(before);
-            let tlb = &self.tlb;
-            let done = self.structures.follow(at, pte, table, answer.outcome, seen, |slots| tlb.entries_in(slots));
-            self.note(done);
-        }
+        let seen = Seen::of(self.tlb.counts()).since(before);
+        let tlb = &self.tlb;
+        let done = self.structures.follow(at, pte, table, answer.outcome, seen, |slots| tlb.entries_in(slots));
+        self.note(done);
         answer
     }
 
@@ -328,7 +335,7 @@ impl Tlb for Mmu {
 
     fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.tlb.invalidate_space(asid, unfiltered);
-        if !self.stopped {
+        if !self.rests() {
             let now = self.views();
             let done = self.structures.drop_space(Some(asid), &now);
             self.note(done);
@@ -370,7 +377,7 @@ impl OnDemotion for Mmu {
 impl OnSwitch for Mmu {
     fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
         self.tlb.switch(to, unfiltered);
-        if self.running.switch(to) && !self.stopped {
+        if self.running.switch(to) && !self.rests() {
             let now = self.views();
             let done = self.structures.drop_space(None, &now);
             self.note(done);
