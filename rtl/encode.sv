@@ -1,4 +1,4 @@
-// The number of the one bit that is set; 0 if none is.
+// The number of the one bit that is set; 0 if none is. Of no rule: a part of others.
 module encode #(
     parameter int WIDTH = 4,
     parameter int INDEX = $clog2(WIDTH)

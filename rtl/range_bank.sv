@@ -1,4 +1,5 @@
-// Some entries of a range TLB (range_tlb.sv), with registers of their own for what is asked of them.
+// Some entries of a range TLB (range_tlb.sv), with registers of their own for what is asked of them: RMM15-1 (BASE,
+// LIMIT, OFFSET, protection), RMM15-2 (two comparators for each: BASE <= page < LIMIT).
 module range_bank #(
     parameter int ENTRIES = 8,
     parameter int ASID_W = 12,
@@ -20,7 +21,7 @@ module range_bank #(
     output logic [ENTRIES-1:0] match,
     output logic [  PFN_W-1:0] match_offset,
     output logic [ ATTR_W-1:0] match_attr,
-    // Changes, at once.
+    // Changes, a cycle later: the search for the victim and what enables its registers have a cycle each.
     input  wire  [ENTRIES-1:0] fill,       // takes the range of the request
     input  wire  [ENTRIES-1:0] drop,
     output logic [ENTRIES-1:0] valid
@@ -50,10 +51,13 @@ module range_bank #(
   (* mem2reg *) logic [VPN_W-1:0] e_limit[0:ENTRIES-1];
   (* mem2reg *) logic [PFN_W-1:0] e_offset[0:ENTRIES-1];
   (* mem2reg *) logic [ATTR_W-1:0] e_attr[0:ENTRIES-1];
+  logic [ENTRIES-1:0] c_fill, c_drop;
   always_ff @(posedge clk) begin
-    valid <= rst ? '0 : (valid & ~drop) | fill;
+    c_fill <= rst ? '0 : fill;
+    c_drop <= rst ? '0 : drop;
+    valid <= rst ? '0 : (valid & ~c_drop) | c_fill;
     for (int i = 0; i < ENTRIES; i++) begin
-      if (fill[i]) begin
+      if (c_fill[i]) begin
         e_asid[i] <= r_asid;
         e_base[i] <= r_first;
         e_limit[i] <= r_limit;

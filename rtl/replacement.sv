@@ -1,4 +1,5 @@
-// Replacement in a fully associative array: one set, with its state.
+// Replacement in a fully associative array: one set, with its state. The rules are those of policy.sv (T94-14, AMB-3,
+// AMB-5, AMB-6, RMM15-11).
 module replacement #(
     parameter int ENTRIES = 64,
     parameter int POLICY = tlb_pkg::USED_BIT,

@@ -1,4 +1,5 @@
-// The pipeline of requests, which all modules share. A lookup may follow a lookup at each cycle. Any other request is
+// The pipeline of requests, which all modules share; no paper has a rule for it, README.md says what it keeps to. A
+// lookup may follow a lookup at each cycle. Any other request is
 // accepted when nothing is under way, and nothing is accepted until it has ended: state that several stages look at
 // does not change between them, and requests mean the same as one after the other.
 //

@@ -53,7 +53,8 @@ impl Model {
     }
 
     fn write(&mut self, words: &[u64]) -> std::io::Result<()> {
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut bytes = vec![0; words.len() * 8];
+        bytes.chunks_exact_mut(8).zip(words).for_each(|(chunk, word)| chunk.copy_from_slice(&word.to_le_bytes()));
         self.to.write_all(&bytes)
     }
 

@@ -103,7 +103,8 @@ struct Batch {
 pub struct Part {
     label: String,
     module: &'static Module,
-    model: Model,
+    /// Without one nothing is compared.
+    model: Option<Model>,
     waves: PathBuf,
     widths: Widths,
     /// What is collected, and what the model works on.
@@ -125,22 +126,22 @@ struct Widths {
 }
 
 impl Part {
-    /// A structure of a machine. `waves`: the folder for waveforms.
+    /// A structure of a machine. `waves`: the folder for waveforms. Without a compiler nothing is compared.
     pub fn new(
         label: String,
         (module, parameters): (&'static Module, &Parameters),
-        compiler: &Compiler,
+        compiler: Option<&Compiler>,
         waves: &Path,
     ) -> Result<Part, String> {
-        let model = Model::start(module.name, &compiler.program(module, parameters)?)?;
-        Ok(Part::with_model(label, (module, parameters), model, waves))
+        let model = compiler.map(|compiler| Model::start(module.name, &compiler.program(module, parameters)?));
+        Ok(Part::with_model(label, (module, parameters), model.transpose()?, waves))
     }
 
     /// With a model that runs already.
-    pub fn with_model(
+    fn with_model(
         label: String,
         (module, parameters): (&'static Module, &Parameters),
-        model: Model,
+        model: Option<Model>,
         waves: &Path,
     ) -> Part {
         let get = |name: &str, default: u64| parameters.get(name).unwrap_or(default);
@@ -173,6 +174,10 @@ impl Part {
     pub fn keeps(&self) -> bool {
         self.excerpt.is_some()
     }
+    /// Whether what it is asked has any effect.
+    pub fn listens(&self) -> bool {
+        self.model.is_some() || self.keeps()
+    }
     /// What was kept.
     pub fn take_excerpt(&mut self) -> Option<Excerpt> {
         self.excerpt.take()
@@ -202,6 +207,9 @@ impl Part {
             Op::Fill => self.tally.fills += 1,
             _ => self.tally.drops += 1,
         }
+        if self.model.is_none() {
+            return Ok(());
+        }
         self.tally.states += u64::from(state.is_some());
         let at = self.next.words.len();
         request.write(state.is_some(), &mut self.next.words);
@@ -230,7 +238,9 @@ impl Part {
         self.compare()?;
         let batch = std::mem::take(&mut self.next);
         if !batch.asked.is_empty() {
-            self.model.send(batch.asked.len() as u64, &batch.words).map_err(Stop::Failure)?;
+            if let Some(model) = &mut self.model {
+                model.send(batch.asked.len() as u64, &batch.words).map_err(Stop::Failure)?;
+            }
             self.under_way = batch;
         }
         Ok(())
@@ -248,7 +258,8 @@ impl Part {
         let (bits, used) = ((entries * parts).div_ceil(64), entries.div_ceil(64));
         let states = batch.asked.iter().filter(|a| a.state.is_some()).count();
         let words = answer_words(batch.asked.len(), states, 2 * bits + used);
-        let answers = self.model.receive(words).map_err(Stop::Failure)?;
+        let Some(model) = &mut self.model else { return Ok(()) };
+        let answers = model.receive(words).map_err(Stop::Failure)?;
         let mut rest = &answers[..];
         for (i, asked) in batch.asked.iter().enumerate() {
             let (own, further) = rest.split_at(Answer::WORDS);
@@ -256,21 +267,19 @@ impl Part {
             let state = asked.state.as_ref().map_or(0, |_| 2 * bits + used);
             let (state, further) = further.split_at(state);
             rest = further;
-            let (mut wanted, mut came) = asked.expected.against(&answer);
             let took = answer.answered - answer.accepted;
-            let request = Request::read(&batch.words[asked.at..]);
-            let late = request.op == Op::Lookup && self.module.latency > 0 && took != self.module.latency;
-            if late {
-                wanted += &format!(" after {} cycles", self.module.latency);
-                came += &format!(" after {took} cycles");
-            }
-            let mut differs = late || !asked.expected.agrees(&answer, frame);
-            if let Some(why) = asked.state.as_ref().filter(|_| !differs).and_then(|s| s.against(state, bits, parts)) {
-                (wanted, came) = why;
-                differs = true;
-            }
-            if differs {
+            let lookup = Request::op(&batch.words[asked.at..]) == Op::Lookup;
+            let late = lookup && self.module.latency > 0 && took != self.module.latency;
+            if late || !asked.expected.agrees(&answer, frame) {
+                let (mut wanted, mut came) = asked.expected.against(&answer);
+                if late {
+                    wanted += &format!(" after {} cycles", self.module.latency);
+                    came += &format!(" after {took} cycles");
+                }
                 return Err(self.difference(&batch, i, answer.answered, (wanted, came)));
+            }
+            if let Some(why) = asked.state.as_ref().and_then(|s| s.against(state, bits, parts)) {
+                return Err(self.difference(&batch, i, answer.answered, why));
             }
         }
         self.before += batch.asked.len() as u64;
@@ -284,7 +293,8 @@ impl Part {
         let name = |c: char| if c.is_ascii_alphanumeric() || "-_.=".contains(c) { c } else { '_' };
         let file = self.waves.join(format!("{}.fst", self.label.chars().map(name).collect::<String>()));
         let wave = std::path::absolute(&file).map_err(|e| format!("{}: {e}", file.display()));
-        let wave = wave.and_then(|file| self.model.trace(i as u64, &file).map(|()| file));
+        let model = self.model.as_mut().ok_or_else(|| "there is no model".to_owned());
+        let wave = model.and_then(|model| wave.and_then(|file| model.trace(i as u64, &file).map(|()| file)));
         let before = self.before + i as u64;
         let (part, module) = (self.label.clone(), self.module.name);
         Stop::Difference(Box::new(Difference { part, module, before, request, earlier, cycle, wanted, came, wave }))

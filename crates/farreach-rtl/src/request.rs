@@ -74,9 +74,14 @@ impl Request {
         into.extend(&self.further);
     }
 
+    /// What its words ask for.
+    pub fn op(words: &[u64]) -> Op {
+        const OPS: [Op; 6] = [Op::Lookup, Op::Fill, Op::DropPage, Op::DropSpace, Op::DropAll, Op::Demote];
+        OPS[(words[0] & 7) as usize]
+    }
+
     /// Reads it back.
     pub fn read(words: &[u64]) -> Request {
-        const OPS: [Op; 6] = [Op::Lookup, Op::Fill, Op::DropPage, Op::DropSpace, Op::DropAll, Op::Demote];
         let head = words[0];
         let kind = match head >> 3 & 3 {
             1 => Kind::Fetch,
@@ -85,7 +90,7 @@ impl Request {
         };
         let further = (head >> 24 & 0xff) as usize;
         Request {
-            op: OPS[(head & 7) as usize],
+            op: Request::op(words),
             kind,
             asid: (head >> 32) as u32,
             page: words[1],

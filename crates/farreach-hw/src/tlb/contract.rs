@@ -109,6 +109,14 @@ pub trait Tlb: Capabilities + Send {
     /// The valid entries, by slot.
     fn entries(&self) -> Vec<EntryView>;
 
+    /// Those of them in these slots. A design of several arrays overrides it, so that only the arrays concerned are
+    /// listed.
+    fn entries_in(&self, slots: Range<usize>) -> Vec<EntryView> {
+        let mut views = self.entries();
+        views.retain(|view| slots.contains(&view.slot));
+        views
+    }
+
     /// The counts so far.
     fn counts(&self) -> &TlbCounts;
 }

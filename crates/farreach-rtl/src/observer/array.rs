@@ -115,9 +115,14 @@ impl Array {
         Some(Box::new(State { valid, modified, used: self.has_used.then_some(used) }))
     }
 
+    /// Nothing that the design does matters: the check is over, or has not begun.
+    fn rests(&self) -> bool {
+        self.stopped || !self.part.listens()
+    }
+
     /// Asks the module, unless the check is over. `complete`: the design has done no more than what was asked.
     fn ask(&mut self, request: &Request, expected: Expected, complete: bool) {
-        if self.stopped {
+        if self.rests() {
             return;
         }
         let state = if complete { self.state() } else { None };
@@ -148,6 +153,9 @@ impl Tlb for Array {
             let contents = self.contents(table);
             self.part.keep(contents);
         }
+        if self.rests() {
+            return self.tlb.access(at, pte, table, unfiltered);
+        }
         let evictions = self.tlb.counts().evictions;
         let answer = self.tlb.access(at, pte, table, unfiltered);
         let mut request = Request { kind: at.kind, ..Request::new(Op::Lookup, at.asid.0, at.vpn.0) };
@@ -168,7 +176,7 @@ impl Tlb for Array {
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        let before = if self.stopped { Vec::new() } else { self.tlb.entries() };
+        let before = if self.rests() { Vec::new() } else { self.tlb.entries() };
         self.tlb.invalidate(asid, pages, unfiltered);
         self.drop_pages(Op::DropPage, asid, pages, 0, &before);
     }
@@ -206,7 +214,7 @@ impl Capabilities for Array {
 
 impl OnDemotion for Array {
     fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        let before = if self.stopped { Vec::new() } else { self.tlb.entries() };
+        let before = if self.rests() { Vec::new() } else { self.tlb.entries() };
         self.tlb.demote(asid, pages, unfiltered);
         // A page of each of the smallest superpages is enough.
         let smallest = self.orders.iter().copied().find(|&order| order > self.region).unwrap_or(0);

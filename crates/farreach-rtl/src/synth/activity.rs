@@ -27,6 +27,8 @@ pub struct Energies {
 
 /// Cycles without a request that are looked at.
 const IDLE: u64 = 64;
+/// Cycles after the answer to a fill in which what it changes is written.
+const SETTLE: u64 = 2;
 /// Cycles in which a request must be answered.
 const PATIENCE: u64 = 100_000;
 
@@ -150,6 +152,13 @@ impl<'a> Bench<'a> {
         Ok(self.cycles - begin)
     }
 
+    /// A fill, and until it is written; how many cycles it took.
+    fn fill(&mut self, fill: &Request) -> Result<u64, String> {
+        let cycles = self.run(std::slice::from_ref(fill))?;
+        (0..SETTLE).for_each(|_| _ = self.cycle(None, &[]));
+        Ok(cycles + SETTLE)
+    }
+
     /// A lookup of the page that was filled last; it must give what was filled.
     fn finds(&mut self, fill: &Request) -> Result<(), String> {
         self.hits(&looked_up(fill))?;
@@ -196,7 +205,7 @@ fn steps<'a>(
     for (i, lookup) in excerpt.lookups.iter().enumerate() {
         let fill = if bench.hits(lookup)? { None } else { fill_for(&known, lookup, region) };
         if let Some(fill) = fill {
-            bench.run(std::slice::from_ref(fill))?;
+            bench.fill(fill)?;
             done.insert((fill.asid, fill.page, fill.size));
             steps.push(Step { lookups: &excerpt.lookups[from..=i], fill: Some(fill) });
             from = i + 1;
@@ -205,7 +214,7 @@ fn steps<'a>(
     steps.push(Step { lookups: &excerpt.lookups[from..], fill: None });
     for fill in &excerpt.fills {
         if done.insert((fill.asid, fill.page, fill.size)) && !bench.hits(&looked_up(fill))? {
-            bench.run(std::slice::from_ref(fill))?;
+            bench.fill(fill)?;
             steps.push(Step { lookups: &[], fill: Some(fill) });
         }
     }
@@ -235,14 +244,14 @@ pub fn energies(
         excerpt.contents.iter().filter(|fill| known.insert((fill.asid, fill.page, fill.size))).collect();
     let begin = || {
         let mut bench = Bench::new(netlist, parameters);
-        contents.iter().try_for_each(|fill| bench.run(std::slice::from_ref(*fill)).map(|_| ()))?;
+        contents.iter().try_for_each(|fill| bench.fill(fill).map(|_| ()))?;
         Ok::<_, String>(bench)
     };
     let steps = steps(&mut begin()?, &contents, excerpt, region)?;
     let mut bench = begin()?;
-    let taken = |bench: &mut Bench, requests: &[Request]| -> Result<(f64, u64), String> {
+    let taken = |bench: &mut Bench, run: &dyn Fn(&mut Bench) -> Result<u64, String>| -> Result<(f64, u64), String> {
         bench.gates.toggles.fill(0);
-        let cycles = bench.run(requests)?;
+        let cycles = run(bench)?;
         Ok((power.energy(&bench.gates.toggles), cycles))
     };
     bench.gates.toggles.fill(0);
@@ -260,10 +269,10 @@ pub fn energies(
             bench.hits(&looked_up(fill))?;
         }
         bench.hits = 0;
-        add(&mut lookups, taken(&mut bench, in_a_row)?, in_a_row.len());
+        add(&mut lookups, taken(&mut bench, &|bench| bench.run(in_a_row))?, in_a_row.len());
         hits += bench.hits;
         if let Some(fill) = fill {
-            add(&mut fills, taken(&mut bench, std::slice::from_ref(*fill))?, 1);
+            add(&mut fills, taken(&mut bench, &|bench| bench.fill(fill))?, 1);
         }
     }
     if let Some(last) = steps.iter().rev().find_map(|step| step.fill).or(contents.last().copied()) {

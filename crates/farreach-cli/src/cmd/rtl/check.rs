@@ -1,14 +1,14 @@
 //! `farreach rtl check`: modules against the simulator, lookup by lookup.
 
-use crate::cmd::common::{cache_folder, formats, needs_file, note, print, terminal_width, whole, write_whole};
+use crate::cmd::common::{cache_folder, formats, note, print, terminal_width, whole};
 use crate::cmd::{feed, program};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use farreach_live::Watch;
 use farreach_machine::{Lab, MachineSpec, Options, Progress};
 use farreach_report::format::count;
 use farreach_report::grid;
-use farreach_rtl::{Checker, Compiler, Outcome, excerpt};
+use farreach_rtl::{Checker, Compiler, Outcome};
 use farreach_trace::generate;
 use farreach_types::count::parse_count;
 use farreach_types::event::{Batch, Source};
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The machines without `--machine`: a small set that has all modules.
-const ALL: [&str; 11] = [
+pub(super) const ALL: [&str; 11] = [
     "t94/single",
     "t94/superpage",
     "t94/partial",
@@ -72,10 +72,6 @@ pub struct CheckArgs {
     /// Seed of everything random; that of the first random program
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]
     seed: u64,
-    /// Keep an excerpt of the program in this file, from half of --limit on, for `farreach rtl synth`: what each
-    /// structure holds, its next lookups and fills
-    #[arg(long, value_name = "FILE", requires = "limit")]
-    excerpt: Option<PathBuf>,
     /// The folder that a waveform goes to
     #[arg(long, value_name = "DIR", default_value = ".")]
     waves: PathBuf,
@@ -108,22 +104,14 @@ impl CheckArgs {
 }
 
 /// A run that ends with the first difference.
-fn step(lab: &mut Lab, checker: &Checker, batch: Batch, args: &CheckArgs) -> Result<(bool, Progress)> {
+fn step(lab: &mut Lab, checker: &Checker, batch: Batch) -> Result<(bool, Progress)> {
     let more = lab.feed(batch)? && !checker.stopped();
-    let progress = lab.progress();
-    if args.excerpt.is_some() && args.limit.is_some_and(|limit| progress.instructions >= limit / 2) {
-        checker.keep();
-    }
-    Ok((more, progress))
+    Ok((more, lab.progress()))
 }
 
 /// Runs the command.
 pub fn run(args: CheckArgs) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
-    if let Some(file) = &args.excerpt {
-        needs_file(file, "--excerpt")?;
-        ensure!(args.file.is_some() || args.records(), "--excerpt: a FILE or a COMMAND is needed");
-    }
     let dir = args.cache.clone().map_or_else(|| cache_folder("rtl", "--cache"), Ok)?;
     let compiler = Compiler::new(dir).map_err(anyhow::Error::msg)?.saying(|what| note(what));
     std::fs::create_dir_all(&args.waves).with_context(|| args.waves.display().to_string())?;
@@ -132,11 +120,11 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
     if let Some(file) = &args.file {
         let mut lab = args.lab(&checker)?;
         interrupted =
-            feed::stored(file, args.format.as_deref(), args.limit, |batch| step(&mut lab, &checker, batch, &args))?;
+            feed::stored(file, args.format.as_deref(), args.limit, |batch| step(&mut lab, &checker, batch))?;
     } else if args.records() {
         let mut lab = args.lab(&checker)?;
         program::check(&args.command)?;
-        let each = |batch| step(&mut lab, &checker, batch, &args);
+        let each = |batch| step(&mut lab, &checker, batch);
         interrupted = feed::live(&args.command, args.limit, each)?.interrupted;
     } else {
         let signals = Watch::begin();
@@ -145,7 +133,7 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
             let mut source = generate::program(seed, STEPS);
             while interrupted.is_none()
                 && let Some(batch) = source.next_batch()?
-                && step(&mut lab, &checker, batch, &args)?.0
+                && step(&mut lab, &checker, batch)?.0
             {
                 interrupted = signals.first();
             }
@@ -154,11 +142,7 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
             }
         }
     }
-    let outcome = checker.outcome();
-    if let Some(file) = &args.excerpt {
-        write_whole(file, excerpt::write(&outcome.excerpts).as_bytes())?;
-    }
-    report(outcome, interrupted)
+    report(checker.outcome(), interrupted)
 }
 
 fn report(outcome: Outcome, interrupted: Option<i32>) -> Result<ExitCode> {

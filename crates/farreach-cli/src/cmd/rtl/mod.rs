@@ -1,6 +1,7 @@
 //! `farreach rtl`: the structures as hardware.
 
 mod check;
+mod excerpt;
 mod synth;
 
 use anyhow::Result;
@@ -21,6 +22,7 @@ pub struct RtlArgs {
 #[derive(Subcommand)]
 enum RtlCommand {
     Check(check::CheckArgs),
+    Excerpt(excerpt::ExcerptArgs),
     Synth(synth::SynthArgs),
 }
 
@@ -29,6 +31,7 @@ impl RtlArgs {
     pub fn records(&self) -> bool {
         match &self.command {
             RtlCommand::Check(args) => args.records(),
+            RtlCommand::Excerpt(args) => args.records(),
             RtlCommand::Synth(_) => false,
         }
     }
@@ -38,6 +41,7 @@ impl RtlArgs {
 pub fn run(args: RtlArgs) -> Result<ExitCode> {
     match args.command {
         RtlCommand::Check(args) => check::run(args),
+        RtlCommand::Excerpt(args) => excerpt::run(args),
         RtlCommand::Synth(args) => synth::run(args),
     }
 }

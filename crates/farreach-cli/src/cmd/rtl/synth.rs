@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Synthesise the modules: area, clock and energy in cells of a library.
 ///
 /// Yosys and its abc map each module to the cells of a library, OpenSTA finds the shortest period of its clock. The
-/// cells then run through excerpts of programs (`farreach rtl check --excerpt`), and each transition of a net takes
+/// cells then run through excerpts of programs (`farreach rtl excerpt`), and each transition of a net takes
 /// what the library says. All sizes take about half an hour; netlists are kept, and an interrupted run goes on where it
 /// ended. Needs Yosys, OpenSTA and the libraries of cells, qflow-tech-osu018 and qflow-tech-osu035.
 #[derive(Args)]

@@ -6,7 +6,7 @@ use crate::request::{Expected, Op, Request};
 use farreach_hw::tlb::{EntryView, Lookup};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::translation::{PageTableView, Pte};
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Process and group of pages under a tag.
 type Tag = (Asid, u64);
@@ -108,7 +108,8 @@ impl Held {
         Ok(())
     }
 
-    fn refresh(&mut self, views: &[EntryView]) {
+    /// What the design holds now is what the array holds.
+    pub fn refresh(&mut self, views: &[EntryView]) {
         self.slots.fill(None);
         self.by_tag.clear();
         for (slot, tag) in self.now(views) {

@@ -20,6 +20,7 @@ use farreach_types::event::Kind;
 use farreach_types::params::Params;
 use farreach_types::translation::{PageTableView, Pte, Translation};
 use held::Held;
+use std::ops::Range;
 use walkers::{PageWalker, search};
 
 /// The observer.
@@ -101,6 +102,13 @@ impl Structures {
         }
     }
 
+    /// The slots of the first level of a side.
+    fn first_level(&self, side: usize) -> Range<usize> {
+        let arrays = &self.l1[side];
+        let end = |array: &Held| array.first + array.part.shape().0;
+        arrays.first().map_or(0, |array| array.first)..arrays.last().map_or(0, end)
+    }
+
     fn arrays(&mut self) -> impl Iterator<Item = &mut Held> {
         self.l1.iter_mut().flatten().chain(&mut self.l2).chain(self.l2_fetch.iter_mut().flatten())
     }
@@ -113,7 +121,7 @@ impl Structures {
         table: &dyn PageTableView,
         outcome: Outcome,
         seen: Seen,
-        entries: impl FnOnce() -> Vec<EntryView>,
+        entries: impl FnOnce(Range<usize>) -> Vec<EntryView>,
     ) -> Result<(), Stop> {
         if let Some(segment) = &mut self.segment
             && segment.lookup(at, pte, table)?
@@ -153,7 +161,10 @@ impl Structures {
         if seen.walks > 0 {
             self.walker.walk(at, pte, seen.reads as u32)?;
         }
-        let views = entries();
+        // A hit of the second level changes nothing but the first: listing all entries of a large machine at each takes
+        // longer than its modules do.
+        let first_only = seen.second_level > 0 && seen.walks == 0 && seen.range_walks == 0;
+        let views = entries(if first_only { self.first_level(side) } else { 0..usize::MAX });
         if let Some(clusters) = self.clusters.as_mut().filter(|_| seen.walks > 0 && pte.order < 9) {
             clusters.fill(at, pte, table, &views, seen.evictions > 0)?;
         }
@@ -167,8 +178,10 @@ impl Structures {
                 ranges.fill(at.asid, &range, &views, seen.range_evictions > 0)?;
             }
         }
-        for array in self.second(at.kind) {
-            array.fill(at, pte, &views)?;
+        if !first_only {
+            for array in self.second(at.kind) {
+                array.fill(at, pte, &views)?;
+            }
         }
         let mut filled = 0;
         for array in &mut self.l1[side] {
@@ -183,6 +196,7 @@ impl Structures {
     /// From now on all parts keep what they are asked.
     fn keep(&mut self, table: &dyn PageTableView, views: &[EntryView]) {
         for array in self.arrays() {
+            array.refresh(views);
             array.part.keep(array.contents(table));
         }
         if let Some(clusters) = &mut self.clusters {
@@ -277,15 +291,20 @@ impl Mmu {
         }
     }
 
+    /// Nothing that the design does matters: the check is over, or has not begun.
+    fn rests(&self) -> bool {
+        self.stopped || !self.structures.walker.part.listens()
+    }
+
     fn views(&self) -> Vec<EntryView> {
-        if self.stopped { Vec::new() } else { self.tlb.entries() }
+        if self.rests() { Vec::new() } else { self.tlb.entries() }
     }
 
     /// The design is told of a change of mappings.
     fn change(&mut self, asid: Asid, pages: VpnRange, demoted: bool, tell: impl FnOnce(&mut dyn Tlb)) {
         let before = self.views();
         tell(&mut *self.tlb);
-        if !self.stopped {
+        if !self.rests() {
             let now = self.views();
             let done = self.structures.drop_pages(asid, pages, demoted, &before, &now);
             self.note(done);
@@ -298,14 +317,15 @@ impl Tlb for Mmu {
         if self.shared.keeps() && !self.structures.walker.part.keeps() && !self.stopped {
             self.structures.keep(table, &self.tlb.entries());
         }
+        if self.rests() {
+            return self.tlb.access(at, pte, table, unfiltered);
+        }
         let before = Seen::of(self.tlb.counts());
         let answer = self.tlb.access(at, pte, table, unfiltered);
-        if !self.stopped {
-            let seen = Seen::of(self.tlb.counts()).since(before);
-            let tlb = &self.tlb;
-            let done = self.structures.follow(at, pte, table, answer.outcome, seen, || tlb.entries());
-            self.note(done);
-        }
+        let seen = Seen::of(self.tlb.counts()).since(before);
+        let tlb = &self.tlb;
+        let done = self.structures.follow(at, pte, table, answer.outcome, seen, |slots| tlb.entries_in(slots));
+        self.note(done);
         answer
     }
 
@@ -315,7 +335,7 @@ impl Tlb for Mmu {
 
     fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.tlb.invalidate_space(asid, unfiltered);
-        if !self.stopped {
+        if !self.rests() {
             let now = self.views();
             let done = self.structures.drop_space(Some(asid), &now);
             self.note(done);
@@ -357,7 +377,7 @@ impl OnDemotion for Mmu {
 impl OnSwitch for Mmu {
     fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
         self.tlb.switch(to, unfiltered);
-        if self.running.switch(to) && !self.stopped {
+        if self.running.switch(to) && !self.rests() {
             let now = self.views();
             let done = self.structures.drop_space(None, &now);
             self.note(done);

@@ -5,7 +5,7 @@ use crate::request::{Expected, MOST_FURTHER, Op, Request};
 use farreach_hw::tlb::Lookup;
 use farreach_types::addr::Asid;
 use farreach_types::translation::{PageTableView, Pte, Range};
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Levels of the page table.
 const LEVELS: u8 = 4;
@@ -94,6 +94,7 @@ pub fn search(walker: &mut Part, at: Lookup, table: &dyn PageTableView) -> Resul
     }
     let mut request = Request::new(Op::Lookup, at.asid.0, at.vpn.0);
     request.root = path.first().copied().unwrap_or(0);
+    request.further.reserve(path.len() * 32);
     for &node in &path {
         let Some(bytes) = table.ranges().node(at.asid, node) else { return Ok(()) };
         for (i, word) in bytes.chunks_exact(8).enumerate() {

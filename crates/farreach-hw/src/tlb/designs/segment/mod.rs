@@ -18,6 +18,7 @@ use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::{Allowed, Key, Params};
 use farreach_types::translation::{PageTableView, Pte, Translation};
+use std::ops::Range;
 
 /// DS13-1 and DS13-25.
 pub const SERVED_BY: Key = Key {
@@ -250,6 +251,10 @@ impl Tlb for SegmentTlb {
     /// Those of the page TLBs; the registers are no entry.
     fn entries(&self) -> Vec<EntryView> {
         self.paging.entries()
+    }
+
+    fn entries_in(&self, slots: Range<usize>) -> Vec<EntryView> {
+        self.paging.entries_in(slots)
     }
 
     fn counts(&self) -> &TlbCounts {

@@ -234,12 +234,22 @@ impl<B: NextLevel> Tlb for Hierarchy<B> {
 
     /// First levels, data before fetch side, then the next level; slots are numbered on.
     fn entries(&self) -> Vec<EntryView> {
+        self.entries_in(0..usize::MAX)
+    }
+
+    fn entries_in(&self, slots: Range<usize>) -> Vec<EntryView> {
         let (mut views, mut before) = (Vec::new(), 0);
         for level in &self.l1 {
-            level.views(before, &mut views);
-            before += level.entries();
+            let after = before + level.entries();
+            if slots.start < after && before < slots.end {
+                level.views(before, &mut views);
+            }
+            before = after;
         }
-        self.next_level.views(before, &mut views);
+        if before < slots.end {
+            self.next_level.views(before, &mut views);
+        }
+        views.retain(|view| slots.contains(&view.slot));
         views
     }
 
