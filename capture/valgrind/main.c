@@ -110,6 +110,10 @@ void __wrap_vgPlain_nuke_all_threads_except(ThreadId me, Int reason)
 const NSegment* __wrap_vgPlain_am_extend_into_adjacent_reservation_client(Addr addr, SSizeT delta, Bool* overflow);
 const NSegment* __wrap_vgPlain_am_extend_into_adjacent_reservation_client(Addr addr, SSizeT delta, Bool* overflow)
 {
+   if (delta > 0 && !heap_may_grow(delta)) {
+      *overflow = False;
+      return NULL;
+   }
    const NSegment* s = __real_vgPlain_am_extend_into_adjacent_reservation_client(addr, delta, overflow);
    if (s && delta < 0)
       space_stack_grew(addr + delta, -delta, s);
