@@ -254,6 +254,7 @@ static Bool option(const HChar* arg)
 {
    if VG_STR_CLO(arg, "--run-dir", run_dir) { }
    else if VG_BOOL_CLO(arg, "--keep-environment", keep_environment) { }
+   else if VG_BOOL_CLO(arg, "--pool", pool) { }
    else
       return False;
    return True;
@@ -263,6 +264,7 @@ static void usage(void)
 {
    VG_(printf)("    --keep-environment=no|yes   leave in the environment what the core added, as other tools do "
                "[no]\n");
+   VG_(printf)("    --pool=no|yes             mmap finds any number of huge pages [no]\n");
    VG_(printf)("    --run-dir=<directory>     where the reader of the stream has made its files; required\n");
 }
 
