@@ -3,9 +3,8 @@
 #
 #   benches/trap-against-run.sh [PROGRAM...]     cc1 sqlite3 perl redis
 #
-# What both see is made equal: hashes have no seed; mappings lie bottom-up, as under Valgrind, and no address is random;
-# a heap by brk ends at 8 MB under Valgrind, and malloc goes on with pieces of 1 MB elsewhere, so it ends there under
-# traps, too. "By the kernel": misses at references that the kernel made for the program, which `run` does not see.
+# What both see is made equal: hashes have no seed; mappings lie bottom-up, as under Valgrind, and no address is random.
+# "By the kernel": misses at references that the kernel made for the program, which `run` does not see.
 # "Top-down": how far the misses of `trap` are from that with mappings top-down, as they are natively. Run it as root.
 # Counts do not depend on other load, but for redis, which also does something once a second.
 set -euo pipefail
@@ -42,7 +41,7 @@ awk 'BEGIN {
 observed() {
   local layout=$1 output=$2
   shift 2
-  setarch "$layout" "$farreach" "$@" --json -o "$output" -- prlimit --data=8388608 "${command[@]}" \
+  setarch "$layout" "$farreach" "$@" --json -o "$output" -- "${command[@]}" \
     > "$dir/out" 2> "$dir/err" < /dev/null &
   local observer=$!
   if [ "$program" = redis ]; then

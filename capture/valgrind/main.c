@@ -110,6 +110,10 @@ void __wrap_vgPlain_nuke_all_threads_except(ThreadId me, Int reason)
 const NSegment* __wrap_vgPlain_am_extend_into_adjacent_reservation_client(Addr addr, SSizeT delta, Bool* overflow);
 const NSegment* __wrap_vgPlain_am_extend_into_adjacent_reservation_client(Addr addr, SSizeT delta, Bool* overflow)
 {
+   if (delta > 0 && !heap_may_grow(delta)) {
+      *overflow = False;
+      return NULL;
+   }
    const NSegment* s = __real_vgPlain_am_extend_into_adjacent_reservation_client(addr, delta, overflow);
    if (s && delta < 0)
       space_stack_grew(addr + delta, -delta, s);
@@ -250,6 +254,7 @@ static Bool option(const HChar* arg)
 {
    if VG_STR_CLO(arg, "--run-dir", run_dir) { }
    else if VG_BOOL_CLO(arg, "--keep-environment", keep_environment) { }
+   else if VG_BOOL_CLO(arg, "--pool", pool) { }
    else
       return False;
    return True;
@@ -259,6 +264,7 @@ static void usage(void)
 {
    VG_(printf)("    --keep-environment=no|yes   leave in the environment what the core added, as other tools do "
                "[no]\n");
+   VG_(printf)("    --pool=no|yes             mmap finds any number of huge pages [no]\n");
    VG_(printf)("    --run-dir=<directory>     where the reader of the stream has made its files; required\n");
 }
 

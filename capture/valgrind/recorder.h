@@ -70,6 +70,14 @@ void space_emptied(Addr start, SizeT len);
 void space_code(Addr pc);
 void space_stack_grew(Addr start, SizeT len, const NSegment* stack);
 
+/* ---- heap.c ---- */
+Bool heap_may_grow(SSizeT more);
+
+/* ---- pool.c ---- */
+extern Bool pool;                           /* --pool */
+void  pool_syscall_begins(UInt number, UWord* args);
+SizeT pool_syscall_ends(void);
+
 /* ---- proc_maps.c: what only the system knows of mappings ---- */
 SizeT proc_maps_protected(Addr start, SizeT len, UInt flags); /* bytes from start on that are mapped so */
 void  proc_maps_detach_begins(Addr start);  /* before shmdt */

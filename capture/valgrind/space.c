@@ -129,7 +129,7 @@ static Bool name_file(Int fd, HChar* name)
    return True;
 }
 
-static void mapped(UWord* args, Addr start)
+static void mapped(UWord* args, Addr start, SizeT huge_page)
 {
    UWord flags = args[3];
    UInt  what = protection(args[2]) | ((flags & 0xf) != VKI_MAP_PRIVATE ? FR_SHARED : 0);
@@ -139,6 +139,8 @@ static void mapped(UWord* args, Addr start)
       map(start, len, what | FR_ANONYMOUS, 0, NULL);
    else
       map(start, len, what | FR_FILE, args[5], name);
+   if (huge_page)
+      emit_record(FR_ADVISE, 3, start, len, FR_HUGEPAGE, 0);
    if (flags & MAP_POPULATE)
       emit_record(FR_ADVISE, 3, start, len, FR_WILLNEED, 0);
 }
@@ -235,11 +237,13 @@ void space_syscall_begins(UInt number, UWord* args)
    if (number == __NR_shmdt)
       proc_maps_detach_begins(args[0]);
    moving = number == __NR_mremap;
+   pool_syscall_begins(number, args);
 }
 
 /* A system call has ended. */
 void space_syscall(UInt number, UWord* args, SysRes result)
 {
+   SizeT huge_page = pool_syscall_ends();
    moving = False;
    switch (number) {
       /* These have effects even if they fail: mprotect up to the first page that it cannot change, madvise on all but
@@ -259,7 +263,7 @@ void space_syscall(UInt number, UWord* args, SysRes result)
       return;
    switch (number) {
       case __NR_mmap:
-         mapped(args, sr_Res(result));
+         mapped(args, sr_Res(result), huge_page);
          break;
       case __NR_munmap:
          space_unmapped(args[0], page_up(args[1]));

@@ -31,7 +31,7 @@ pub struct Native {
     pub user: Duration,
     /// System time of the same.
     pub system: Duration,
-    /// Most resident memory of its largest process, at the last look.
+    /// Most resident memory of its largest process, at the last look, with what it has of pools of huge pages.
     pub resident_bytes: u64,
     /// What was seen of its largest process.
     pub seen: Seen,
@@ -46,7 +46,7 @@ pub struct Seen {
     pub files: Vec<PathBuf>,
     /// Transparent huge pages are switched off for it.
     pub thp_disabled: bool,
-    /// Most anonymous memory in huge pages at one look.
+    /// Most memory in huge pages at one look: anonymous memory, and pages of a pool.
     pub huge_bytes: u64,
     resident: u64,
 }
@@ -161,7 +161,8 @@ fn look(pid: u32, disabled: bool, seen: &mut Seen) {
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         let kilobytes = |text: &str| text.split_whitespace().next().and_then(|n| n.parse::<u64>().ok());
         // Not that of wait4, which begins with the memory of the process that forked.
-        let resident = field("VmHWM:").and_then(kilobytes).unwrap_or(0) << 10;
+        let pool = field("HugetlbPages:").and_then(kilobytes).unwrap_or(0) << 10;
+        let resident = (field("VmHWM:").and_then(kilobytes).unwrap_or(0) << 10) + pool;
         let Ok(program) = fs::read_link(folder.join("exe")) else { continue };
         // Before exec it is a copy of this process.
         if resident < seen.resident || std::env::current_exe().is_ok_and(|own| own == program) {
@@ -170,7 +171,7 @@ fn look(pid: u32, disabled: bool, seen: &mut Seen) {
         seen.resident = resident;
         // What it was started with is no choice of its own.
         seen.thp_disabled |= !disabled && field("THP_enabled:") == Some("0");
-        seen.huge_bytes = seen.huge_bytes.max(huge_bytes(&folder));
+        seen.huge_bytes = seen.huge_bytes.max(huge_bytes(&folder) + pool);
         if seen.program != program {
             seen.program = program;
             seen.files.clear();

@@ -178,7 +178,7 @@ fn differences(way: &str, flags: &[&str]) -> Vec<String> {
     [mark("record", &record), mark("system", &system)].concat()
 }
 
-const WAYS: [&str; 29] = [
+const WAYS: [&str; 30] = [
     "nothing",
     "holes",
     "protect",
@@ -190,6 +190,7 @@ const WAYS: [&str; 29] = [
     "heap_pieces",
     "heap_to_nothing",
     "heap_limit",
+    "heap_large",
     "stack",
     "threads",
     "libraries",
@@ -235,6 +236,16 @@ fn wherever_the_heap_lies_and_whatever_the_stack_may() {
             assert_eq!(differences(way, flags), none, "{way} {flags:?}");
         }
     }
+}
+
+#[test]
+fn a_heap_of_64_megabytes_is_one_piece() {
+    let (r, _) = recorded("heap_large", &[]);
+    let large = r.ops.iter().filter(|(_, op)| match op {
+        Op::Map(m) => m.backing == Backing::Heap && m.len == 64 << 20,
+        _ => false,
+    });
+    assert_eq!(large.count(), 1);
 }
 
 #[test]

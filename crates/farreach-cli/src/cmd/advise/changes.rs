@@ -3,7 +3,7 @@
 use super::kernel::{Write, after, mode, policy};
 use farreach_cost::today::pool_pages;
 use farreach_live::AllocatorKind;
-use farreach_live::system::System;
+use farreach_live::system::{System, Thp};
 use farreach_types::addr::Bytes;
 use farreach_types::counts::LeftOut;
 
@@ -34,6 +34,8 @@ pub struct Change {
     pub risk: String,
     /// Whether the program makes other system calls then, so that it must be recorded with the change.
     pub recorded_apart: bool,
+    /// Whether it finds a pool of huge pages while it is recorded.
+    pub pool: bool,
     /// How much it touches: 0 this program alone, then more of the system.
     pub reach: u32,
 }
@@ -180,16 +182,14 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
         match pool(system, program, page) {
             Ok(pages) => all.push(Change {
                 name: name.into(),
-                keys: format!(
-                    "placement=hugetlb,huge_page={},pool={},hugetlb_round=true",
-                    Bytes(page),
-                    Bytes(pages * page)
-                ),
+                keys: asked(thp, page),
                 environment: vec![(
                     "GLIBC_TUNABLES".into(),
                     format!("glibc.malloc.hugetlb={}", if page == M2 { 2 } else { page }),
                 )],
                 writes: vec![Write::pool(system, page, pages)],
+                recorded_apart: true,
+                pool: true,
                 risk: format!("{} less for others", Bytes(pages * page)),
                 words: format!("{words}: {pages}"),
                 reach: 4,
@@ -207,6 +207,17 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
     let same = |change: &Change| change.keys == today && change.name != TODAY && !change.recorded_apart;
     all.retain(|change| !same(change));
     Ok((all, left_out))
+}
+
+/// The keys that simulate a pool: what asks for its pages asks for huge pages in the recording, and gets them. All else
+/// is as today, where a kernel has no transparent huge pages for those that ask.
+fn asked(thp: Option<&Thp>, page: u64) -> String {
+    let mode = if mode(thp) == "always" { "always" } else { "madvise" };
+    let mut keys = format!("placement=thp,khugepaged=0,thp={mode},thp_size={}", Bytes(page));
+    if page > M2 && mode == "always" {
+        keys += &format!(",mthp_sizes={}", Bytes(M2));
+    }
+    keys
 }
 
 /// Pages of a pool for the program.
@@ -234,7 +245,7 @@ fn pool(system: &System, program: &Program, page: u64) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farreach_live::system::{Pool, Thp, ThpSize};
+    use farreach_live::system::{Pool, ThpSize};
 
     fn system(mode: &str) -> System {
         let size = |kilobytes: u64, enabled: &str| ThpSize { bytes: kilobytes << 10, enabled: enabled.into() };

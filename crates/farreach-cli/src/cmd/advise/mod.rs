@@ -250,7 +250,7 @@ fn simulate(
     left_out: &mut Vec<farreach_types::counts::LeftOut>,
 ) -> Result<(Vec<Simulated>, RunResult, Option<i32>)> {
     let (apart, together): (Vec<Change>, Vec<Change>) = all.iter().cloned().partition(|change| change.recorded_apart);
-    let (mut result, mut interrupted) = pass(args, load, &together, &recording(args, Vec::new()), &[])?;
+    let (mut result, mut interrupted) = pass(args, load, &together, &recording(args, &Change::default()), &[])?;
     let mut counted: Vec<(String, MachineResult)> =
         together.iter().map(|c| c.name.clone()).zip(std::mem::take(&mut result.machines)).collect();
     for change in apart {
@@ -263,9 +263,8 @@ fn simulate(
             left_out.push(farreach_types::counts::LeftOut { change: change.words, why: why.into() });
             continue;
         }
-        let environment = change.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let one = std::slice::from_ref(&change);
-        let (one, signal) = pass(args, load, one, &recording(args, environment), &change.arguments)?;
+        let (one, signal) = pass(args, load, one, &recording(args, &change), &change.arguments)?;
         interrupted = signal;
         if signal.is_some() {
             let why = "interrupted while it was recorded with the change".into();
@@ -281,10 +280,12 @@ fn simulate(
     Ok((all.into_iter().filter_map(take).collect(), result, interrupted))
 }
 
-/// A recording whose output is thrown away.
-fn recording(args: &AdviseArgs, environment: Vec<(OsString, OsString)>) -> Recording {
+/// A recording with this change, whose output is thrown away.
+fn recording(args: &AdviseArgs, change: &Change) -> Recording {
     let stdin = Some(args.stdin.clone().unwrap_or_else(|| "/dev/null".into()));
-    Recording { stdin, stdout: Some("/dev/null".into()), environment, ..Recording::default() }
+    let environment = change.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let valgrind = if change.pool { vec!["--pool=yes".into()] } else { Vec::new() };
+    Recording { stdin, stdout: Some("/dev/null".into()), environment, valgrind, ..Recording::default() }
 }
 
 /// One pass over the program through the machines of these changes, and the signal that interrupted it, if one did.
