@@ -119,8 +119,7 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
     let mut interrupted = None;
     if let Some(file) = &args.file {
         let mut lab = args.lab(&checker)?;
-        interrupted =
-            feed::stored(file, args.format.as_deref(), args.limit, |batch| step(&mut lab, &checker, batch))?;
+        interrupted = feed::stored(file, args.format.as_deref(), args.limit, |batch| step(&mut lab, &checker, batch))?;
     } else if args.records() {
         let mut lab = args.lab(&checker)?;
         program::check(&args.command)?;

@@ -100,10 +100,6 @@ pub fn run(args: ExcerptArgs) -> Result<ExitCode> {
     ensure!(!outcome.excerpts.is_empty(), "--from {}: the program ends before", args.from);
     write_whole(&args.output, excerpt::write(&outcome.excerpts).as_bytes())?;
     let lookups: usize = outcome.excerpts.iter().map(|(_, excerpt)| excerpt.lookups.len()).sum();
-    note(format_args!(
-        "{}: {lookups} lookups of {} structures",
-        args.output.display(),
-        outcome.excerpts.len()
-    ));
+    note(format_args!("{}: {lookups} lookups of {} structures", args.output.display(), outcome.excerpts.len()));
     Ok(ExitCode::SUCCESS)
 }
