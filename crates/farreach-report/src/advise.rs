@@ -3,7 +3,7 @@
 use super::csv as rows;
 use super::format::{NONE, bytes, clean, count, digits};
 use super::grid::placed;
-use farreach_types::counts::{AdviceResult, AdviceRow, Interval, Verification};
+use farreach_types::counts::{AdviceResult, AdviceRow, Interval, Served, Verification};
 use serde_json::Map;
 
 fn text(words: &[&str]) -> Vec<String> {
@@ -171,7 +171,7 @@ fn verified(v: &Verification, result: &AdviceResult) -> String {
         format!("{} s ({} to {})", show(sorted.len() / 2), show(0), show(sorted.len().saturating_sub(1)))
     };
     let what = result.rows.iter().find(|row| row.name == v.row).map_or(v.row.as_str(), |row| row.change.as_str());
-    format!(
+    let mut out = format!(
         "\nVerified by {} runs each way, in turns: {}\n  processor time  {} as it is, {} changed\n  saved           \
          predicted {} %{}, measured {} % with a noise of {} %: {}\n  memory          {} as it is, {} changed ({} \
          predicted); in huge pages {} and {}\n",
@@ -193,7 +193,21 @@ fn verified(v: &Verification, result: &AdviceResult) -> String {
         },
         bytes(v.huge_bytes[0]),
         bytes(v.huge_bytes[1])
-    )
+    );
+    if let Some([today, changed]) = &v.served {
+        out +=
+            &format!("  the load took   {} as it is, {} changed\n", median(&today.seconds), median(&changed.seconds));
+        if !today.per_second.is_empty() && !changed.per_second.is_empty() {
+            let show = |served: &Served| median(&served.per_second).replace(" s (", " (");
+            out += &format!("  requests a s    {} as it is, {} changed\n", show(today), show(changed));
+        }
+        for (one, other) in today.latencies.iter().zip(&changed.latencies) {
+            let name = format!("{} % within", one.percentile);
+            let times = [one, other].map(|latency| digits(latency.milliseconds));
+            out += &format!("  {name:<15} {} ms as it is, {} ms changed\n", times[0], times[1]);
+        }
+    }
+    out
 }
 
 /// One row per change (RFC 4180).

@@ -12,8 +12,8 @@ mod tlbs;
 mod watch;
 
 pub use advise::{
-    ADVICE_SCHEMA, AdviceResult, AdviceRow, Interval, LeftOut, NativeRuns, Recommendation, Setting, TodayPrices,
-    Verification,
+    ADVICE_SCHEMA, AdviceResult, AdviceRow, Interval, Latency, LeftOut, NativeRuns, Recommendation, Served, Setting,
+    TodayPrices, Verification,
 };
 pub use contiguity::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample, Need, Ranges, RegionContiguity};
 pub use energy::{Energy, EnergyPart};

@@ -84,6 +84,8 @@ struct State {
     stage: Mutex<Stage>,
     /// The server's user time for each run of the last command.
     used: Mutex<Vec<Duration>>,
+    /// From the answer of the server to the end of the last command.
+    took: Mutex<Duration>,
 }
 
 impl State {
@@ -117,7 +119,12 @@ pub struct RunningLoad {
 impl RunningLoad {
     /// `server` is the process id of a child that is not waited for before [`RunningLoad::join`].
     pub fn start(load: Load, server: u32, last: Last) -> RunningLoad {
-        let state = Arc::new(State { wish: RUN.into(), stage: Stage::Fills.into(), used: Mutex::default() });
+        let state = Arc::new(State {
+            wish: RUN.into(),
+            stage: Stage::Fills.into(),
+            used: Mutex::default(),
+            took: Mutex::default(),
+        });
         let seen = Arc::clone(&state);
         let thread = std::thread::spawn(move || {
             let work = load.work(server, &seen, last);
@@ -150,6 +157,11 @@ impl RunningLoad {
         times.get(times.len() / 2).copied()
     }
 
+    /// How long its commands took together, once they have ended.
+    pub fn took(&self) -> Duration {
+        *self.state.took.lock().expect("no panic while it is locked")
+    }
+
     /// Stops early: the load is killed, the server ended as after a whole load.
     pub fn stop(&self) {
         self.state.wish.fetch_max(STOP, Ordering::SeqCst);
@@ -179,11 +191,16 @@ impl Drop for RunningLoad {
 }
 
 impl Load {
+    /// Whether something listens on its port.
+    pub fn is_answered(&self) -> bool {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
+    }
+
     /// Runs all commands when the server is ready; fewer if the run is stopped.
     fn work(&self, server: u32, state: &State, last: Last) -> Result<()> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
         let since = Instant::now();
-        while TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
+        while !self.is_answered() {
             if state.is_stopped() {
                 return Ok(());
             }
@@ -196,6 +213,7 @@ impl Load {
             );
             sleep(POLL_INTERVAL);
         }
+        let ready = Instant::now();
         let log = File::create(&self.output).with_context(|| self.output.display().to_string())?;
         let Some((measured, fill)) = self.commands.split_last() else { return Ok(()) };
         for words in fill {
@@ -217,6 +235,13 @@ impl Load {
                 break;
             }
         }
+        *state.took.lock().expect("no panic while it is locked") = ready.elapsed();
+        ensure!(
+            is_running(server) || !self.is_answered(),
+            "the server went into the background: its process ended, and port {} still answers; keep it in the \
+             foreground, as `nginx -g 'daemon off;'` does, and end the one that runs now",
+            self.port
+        );
         state.hold(Stage::Served, last == Last::Held, server);
         Ok(())
     }

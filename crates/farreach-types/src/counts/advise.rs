@@ -164,6 +164,29 @@ pub struct Verification {
     pub huge_bytes: [u64; 2],
     /// `held`, `failed`, or `too small to tell`.
     pub verdict: String,
+    /// What the load of a server said, as it is and with the change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served: Option<[Served; 2]>,
+}
+
+/// What a load said of its server.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Served {
+    /// Seconds that it took, in each run.
+    pub seconds: Vec<f64>,
+    /// Requests a second in each run; none if its tool is not known.
+    pub per_second: Vec<f64>,
+    /// Medians of the runs.
+    pub latencies: Vec<Latency>,
+}
+
+/// A percentile of latency.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Latency {
+    /// Such as 99.
+    pub percentile: f64,
+    /// The time within which so many requests were answered.
+    pub milliseconds: f64,
 }
 
 /// What `farreach advise` found.

@@ -51,11 +51,23 @@ pub struct Program {
     pub name: String,
     /// Most memory in use, if it ran.
     pub resident_bytes: Option<u64>,
+    /// Whether arguments at the end of the command reach it.
+    pub takes_arguments: bool,
 }
 
 /// An option by which a program stops to switch transparent huge pages off for itself.
 fn own_switch(program: &str) -> Option<Vec<String>> {
     program.starts_with("redis-").then(|| vec!["--disable-thp".into(), "no".into()])
+}
+
+/// Arguments by which a program asks for transparent huge pages itself.
+fn asks_itself(program: &str) -> Option<Vec<String>> {
+    (program == "memcached").then(|| vec!["-L".into()])
+}
+
+/// Arguments by which a program takes memory from a pool, if the variable of glibc is not the way.
+fn takes_pool(program: &str) -> Option<Vec<String>> {
+    ["mariadbd", "mysqld"].contains(&program).then(|| vec!["--large-pages".into()])
 }
 
 /// By which variable an allocator asks for transparent huge pages.
@@ -64,6 +76,7 @@ fn asks(allocator: &AllocatorKind) -> Result<(String, String), String> {
     match allocator {
         AllocatorKind::Glibc(Some(version)) if *version >= (2, 35) => pair("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"),
         AllocatorKind::Jemalloc => pair("MALLOC_CONF", "thp:always"),
+        AllocatorKind::Jvm => pair("JAVA_TOOL_OPTIONS", "-XX:+UseTransparentHugePages"),
         AllocatorKind::Glibc(_) => Err("glibc before 2.35 has no tunable for it".into()),
         other => Err(format!("no switch is known for its allocator ({other}) that was tried here")),
     }
@@ -155,6 +168,13 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
                         }
                     }
                 }
+                if let Some(own) = asks_itself(&program.name).filter(|_| ["madvise", "always"].contains(&now)) {
+                    let words = format!("THP by {} {}", program.name, own.join(" "));
+                    let mut change = with("own-switch", &words, Vec::new(), "memory, long faults", 0)?;
+                    change.arguments.extend(own);
+                    change.recorded_apart = true;
+                    all.push(change);
+                }
                 let sizes: Vec<u64> = thp.sizes.iter().map(|size| size.bytes).collect();
                 if sizes.contains(&K64) && sizes.contains(&M2) {
                     let only = vec![Write::size(thp, K64, "always"), Write::size(thp, M2, "never")];
@@ -179,14 +199,19 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
     }
     for (page, name) in [(M2, "hugetlb-2m"), (G1, "hugetlb-1g")] {
         let words = format!("pool of {} pages", Bytes(page));
+        let own = takes_pool(&program.name);
         match pool(system, program, page) {
             Ok(pages) => all.push(Change {
                 name: name.into(),
                 keys: asked(thp, page),
-                environment: vec![(
-                    "GLIBC_TUNABLES".into(),
-                    format!("glibc.malloc.hugetlb={}", if page == M2 { 2 } else { page }),
-                )],
+                environment: match own {
+                    Some(_) => Vec::new(),
+                    None => vec![(
+                        "GLIBC_TUNABLES".into(),
+                        format!("glibc.malloc.hugetlb={}", if page == M2 { 2 } else { page }),
+                    )],
+                },
+                arguments: own.unwrap_or_default(),
                 writes: vec![Write::pool(system, page, pages)],
                 recorded_apart: true,
                 pool: true,
@@ -203,6 +228,23 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
         "khugepaged",
         "not simulated: it collapses pages by the clock; programs that run for minutes gain more by THP",
     );
+    if !program.takes_arguments {
+        all.retain(|change| {
+            let reached = change.arguments.is_empty();
+            if !reached {
+                let words = change.arguments.join(" ");
+                left_out.push(LeftOut {
+                    change: change.words.clone(),
+                    why: format!(
+                        "'{words}' at the end of the command would not reach {}; end it so that it does, as in \
+                         sh -c 'exec {} \"$@\"' {}",
+                        program.name, program.name, program.name
+                    ),
+                });
+            }
+            reached
+        });
+    }
     // What leaves everything as it is, is no change.
     let same = |change: &Change| change.keys == today && change.name != TODAY && !change.recorded_apart;
     all.retain(|change| !same(change));
@@ -224,6 +266,7 @@ fn asked(thp: Option<&Thp>, page: u64) -> String {
 fn pool(system: &System, program: &Program, page: u64) -> Result<u64, String> {
     let Some(resident) = program.resident_bytes else { return Err("its size needs a run of the program".into()) };
     match &program.allocator {
+        _ if takes_pool(&program.name).is_some() => {}
         Some(AllocatorKind::Glibc(Some(version))) if *version >= (2, 35) => {}
         _ => return Err("only glibc from 2.35 on takes memory from a pool by a setting".into()),
     }
@@ -263,7 +306,13 @@ mod tests {
     }
 
     fn program(allocator: Option<AllocatorKind>) -> Program {
-        Program { allocator, thp_disabled: false, name: "program".into(), resident_bytes: Some(64 << 20) }
+        Program {
+            allocator,
+            thp_disabled: false,
+            name: "program".into(),
+            resident_bytes: Some(64 << 20),
+            takes_arguments: true,
+        }
     }
 
     fn names(system: &System, program: &Program) -> Vec<String> {
@@ -293,6 +342,30 @@ mod tests {
         assert!(all[0].keys.ends_with("thp=never"));
         redis.name = "other".into();
         assert_eq!(names(&system("madvise"), &redis), ["today"]);
+    }
+
+    #[test]
+    fn servers_with_switches_of_their_own() {
+        let named = |name: &str| Program { name: name.into(), ..program(Some(GLIBC)) };
+        let change = |program: &Program, name: &str| {
+            let (all, left_out) = changes(&system("madvise"), program).unwrap();
+            (all.into_iter().find(|change| change.name == name), left_out)
+        };
+        let mut memcached = named("memcached");
+        assert_eq!(change(&memcached, "own-switch").0.unwrap().arguments, ["-L"]);
+        memcached.takes_arguments = false;
+        let (none, left_out) = change(&memcached, "own-switch");
+        assert!(none.is_none() && left_out.iter().any(|left| left.why.contains("'-L' at the end")), "{left_out:?}");
+        let pool = change(&named("mariadbd"), "hugetlb-2m").0.unwrap();
+        assert!(pool.environment.is_empty() && pool.arguments == ["--large-pages"] && pool.pool);
+        assert!(change(&named("mariadbd"), "own-switch").0.is_none());
+    }
+
+    #[test]
+    fn a_pool_is_for_what_asks() {
+        assert_eq!(asked(None, M2), "placement=thp,khugepaged=0,thp=madvise,thp_size=2M");
+        let always = system("always").thp;
+        assert_eq!(asked(always.as_ref(), G1), "placement=thp,khugepaged=0,thp=always,thp_size=1G,mthp_sizes=2M");
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod kernel;
 mod prices;
 mod recommend;
 mod rows;
+mod served;
 mod trial;
 mod verify;
 
@@ -209,7 +210,7 @@ fn native_runs(args: &AdviseArgs, load: Option<&Load>, signals: &Watch) -> Resul
         return Ok(None);
     }
     let way = Way { stdin: args.stdin.clone(), ..Way::default() };
-    let run = |_| trial::native(&args.command, &way, load, signals);
+    let run = |_| trial::native(&args.command, &way, load, signals).map(|(native, _)| native);
     (0..args.runs).map(run).collect::<Result<_>>().map(Some)
 }
 
@@ -217,12 +218,25 @@ fn about(args: &AdviseArgs, native: Option<&[Native]>) -> Program {
     let largest = native.and_then(|runs| runs.iter().max_by_key(|run| run.resident_bytes));
     let seen = largest.map(|run| &run.seen);
     let file = |seen: &Seen| seen.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = seen.map_or_else(|| args.file.clone().unwrap_or_default(), file);
     Program {
+        takes_arguments: takes_arguments(&args.command, &name),
         allocator: seen.map(|seen| allocator_of(&seen.program, &seen.files)),
         thp_disabled: native.is_some_and(|runs| runs.iter().any(|run| run.seen.thp_disabled)),
-        name: seen.map_or_else(|| args.file.clone().unwrap_or_default(), file),
+        name,
         resident_bytes: largest.map(|run| run.resident_bytes),
     }
+}
+
+/// Whether arguments at the end of the command reach this program: it is the command, or a shell passes them on.
+fn takes_arguments(command: &[OsString], program: &str) -> bool {
+    let Some(first) = command.first() else { return true };
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    // A path has its own folder, which replaces these.
+    let mut files = std::env::split_paths(&folders).map(|folder| folder.join(first));
+    let file = files.find(|file| file.is_file()).and_then(|file| file.canonicalize().ok()).unwrap_or_default();
+    file.file_name().is_some_and(|name| name.to_string_lossy() == program)
+        || command.iter().any(|word| word.to_string_lossy().contains("\"$@\""))
 }
 
 fn summary(runs: &[Native], about: &Program) -> NativeRuns {

@@ -1,5 +1,6 @@
 //! Runs of the program by itself and under the recorder; of a server, with its load beside it.
 
+use super::served::{self, Said};
 use crate::cmd::feed;
 use crate::cmd::program::{Refused, shown};
 use crate::cmd::progress::{Display, Goal};
@@ -10,17 +11,28 @@ use farreach_live::{Exit, Options, Recorder, Watch};
 use farreach_machine::Progress;
 use farreach_types::event::{Batch, Source};
 use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
 /// Between two looks whether a program has ended.
 const POLL: Duration = Duration::from_millis(2);
 
-/// The program by itself, to its end or to that of its load.
+/// Refuses a port where another server answers: the load would go there.
+fn check_port(load: Option<&Load>) -> Result<()> {
+    let answered = load.filter(|load| load.is_answered());
+    answered.map_or(Ok(()), |load| {
+        bail!("--port {}: something answers there already; end it, or choose another port", load.port)
+    })
+}
+
+/// The program by itself, to its end or to that of its load, and what the load said.
 ///
 /// # Errors
 /// It cannot be started, it or its load fails, or a signal ends it.
-pub fn native(command: &[OsString], way: &Way, load: Option<&Load>, signals: &Watch) -> Result<Native> {
+pub fn native(command: &[OsString], way: &Way, load: Option<&Load>, signals: &Watch) -> Result<(Native, Option<Said>)> {
+    check_port(load)?;
     let not_started = |e| Refused::not_started(&command[0], e);
     let mut running = Running::start(command, way).map_err(not_started)?;
     // Dropped before the program, whose process id it uses.
@@ -38,16 +50,23 @@ pub fn native(command: &[OsString], way: &Way, load: Option<&Load>, signals: &Wa
         running.look();
         sleep(POLL);
     };
-    if let Some(beside) = beside {
-        beside.join()?;
-    }
+    let took = beside.as_ref().map_or(Duration::ZERO, RunningLoad::took);
+    beside.map_or(Ok(()), RunningLoad::join)?;
+    let said = load.map(|load| served::said(&read(&load.output), took.as_secs_f64()));
     match exit {
-        Exit::Code(0) => Ok(native),
+        Exit::Code(0) => Ok((native, said)),
         // As it was asked to.
-        Exit::Signal(libc::SIGTERM) if load.is_some() => Ok(native),
+        Exit::Signal(libc::SIGTERM) if load.is_some() => Ok((native, said)),
         Exit::Code(code) => bail!("{}: it ended with exit status {code}", shown(command)),
         Exit::Signal(signal) => bail!("{}: signal {signal} ended it", shown(command)),
     }
+}
+
+/// The output of a load that went well, which is not kept.
+fn read(output: &Path) -> String {
+    let text = fs::read(output).unwrap_or_default();
+    let _ = fs::remove_file(output);
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// The program under the recorder. Returns the signal that interrupted it, if one did.
@@ -64,6 +83,7 @@ pub fn recorded(
     let Some(load) = load else {
         return Ok(feed::live_with(command, options, limit, each)?.interrupted);
     };
+    check_port(Some(load))?;
     let mut recording = Recording::server(Recorder::start(command, options)?, load.clone());
     let mut display = Display::new(Goal { instructions: limit, references: None });
     while let Some(batch) = recording.next_batch()? {
@@ -75,5 +95,6 @@ pub fn recorded(
     }
     let report = recording.finish().context("the server and its load")?;
     display.finish();
+    read(&load.output);
     Ok(report.interrupted)
 }

@@ -1,6 +1,7 @@
 //! `--verify N`: the program by itself with the change and without, in turns.
 
 use super::changes::Change;
+use super::served::served;
 use super::trial;
 use crate::workloads::Load;
 use anyhow::{Context, Result, bail, ensure};
@@ -75,7 +76,10 @@ pub fn verify(
         changed.push(run.with_context(|| format!("with {}", change.words))?);
     }
     let predicted_bytes = row.resident_bytes as i64 - today_row.resident_bytes as i64;
-    judge(change, row, predicted_bytes, &as_it_is, &changed)
+    let (as_it_is, said): (Vec<Native>, Vec<_>) = as_it_is.into_iter().unzip();
+    let (changed, said_changed): (Vec<Native>, Vec<_>) = changed.into_iter().unzip();
+    let served = served(&said).zip(served(&said_changed)).map(<[_; 2]>::from);
+    Ok(Verification { served, ..judge(change, row, predicted_bytes, &as_it_is, &changed)? })
 }
 
 fn judge(
@@ -108,6 +112,7 @@ fn judge(
         noise,
         resident_bytes: [most(as_it_is), most(changed)],
         huge_bytes: [huge(as_it_is), huge(changed)],
+        served: None,
     })
 }
 
