@@ -174,6 +174,9 @@ impl Account<'_> {
             ("l2_cooperation", "false"),
             ("segments", "1"),
             ("kernel_segment", "none"),
+            ("cluster_pages", "8"),
+            ("cluster_ways", "0"),
+            ("cluster_frames", "group"),
         ] {
             self.only(key, only);
         }

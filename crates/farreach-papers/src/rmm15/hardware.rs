@@ -135,7 +135,7 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     section.note(
         "Periods are of nets with trees of buffers, so that nothing drives more than 16 inputs; the clock comes to all \
          flip-flops at once. The slowest way of a range TLB goes from the match through the search for the entry to \
-         replace, entry by entry, to what enables its flip-flops.",
+         replace, entry by entry; what it enables is changed a cycle later.",
     );
     section.note(
         "L2 TLBs that take as much are on the line through the two nearest sizes; more entries of that of 512 on the \

@@ -19,6 +19,8 @@ pub struct Configuration {
     pub parameters: Parameters,
     /// It is also synthesised with the other libraries.
     pub everywhere: bool,
+    /// It is mapped with less effort: arrays that would take hours, and one of another size to see what that changes.
+    pub quick: bool,
 }
 
 /// Widths of T94-1: 52 bits of page number, 36 of frame, 12 of process, 8 attributes.
@@ -34,7 +36,7 @@ fn t94(structure: &'static str, entries: u64, everywhere: bool) -> Configuration
         parameters = parameters.with("FACTOR", 16).with("PARTS", 16);
     }
     let name = format!("{structure}-{entries}");
-    Configuration { name, structure, entries, module, parameters, everywhere }
+    Configuration { name, structure, entries, module, parameters, everywhere, quick: false }
 }
 
 fn rmm15(
@@ -51,7 +53,7 @@ fn rmm15(
     let sized = entries > 0;
     let name = if sized { format!("{structure}-{entries}") } else { structure.to_owned() };
     let parameters = if sized { parameters.with("ENTRIES", entries) } else { parameters };
-    Configuration { name, structure, entries, module, parameters, everywhere }
+    Configuration { name, structure, entries, module, parameters, everywhere, quick: false }
 }
 
 /// A first level of 4 ways, LRU.
@@ -91,8 +93,10 @@ pub fn configurations() -> Vec<Configuration> {
     for structure in ["single", "superpage", "partial"] {
         all.extend([16, 32, 64].map(|entries| t94(structure, entries, entries == 16)));
     }
-    // Larger ones take abc hours.
     all.extend([8, 16].map(|entries| t94("complete", entries, false)));
+    // Larger ones take abc hours.
+    all.extend([32, 64].map(|entries| Configuration { quick: true, ..t94("complete", entries, false) }));
+    all.push(Configuration { name: "complete-quick-16".into(), quick: true, ..t94("complete", 16, false) });
     all.push(t94("integrated", 64, false));
     let sets = Parameters::of(&[&T94[..], &[("WAYS", 4), ("BANKS", 4), ("DEEP", 0), ("POLICY", 3)]].concat());
     all.push(Configuration {
@@ -102,6 +106,7 @@ pub fn configurations() -> Vec<Configuration> {
         module: &SET_ASSOCIATIVE,
         parameters: sets.with("ENTRIES", 256),
         everywhere: false,
+        quick: false,
     });
     all
 }

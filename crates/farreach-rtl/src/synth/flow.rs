@@ -41,6 +41,8 @@ pub const LIBRARIES: &[Cells] = &[
 /// chooses the sizes of cells, for delay.
 const ABC: &str = "strash\n&get -n\n&fraig -x\n&put\nscorr\ndc2\ndch -f\nmap -B 0.9\ntopo\nbuffer -c -N 16 -p\ntopo\n\
                    upsize\ndnsize\n";
+/// The same without the searches for equal signals and choices, which take hours for the largest arrays.
+const QUICK_ABC: &str = "strash\ndc2\nmap -B 0.9\ntopo\nbuffer -c -N 16 -p\ntopo\nupsize\ndnsize\n";
 /// Modules that are mapped by themselves, so that the registers in them are not merged with those of their like.
 const BANKS: [&str; 2] = ["set_bank", "range_bank"];
 /// Drives the cell of this area for 1.
@@ -77,7 +79,12 @@ pub fn liberty(cells: &Cells) -> Result<String, String> {
 }
 
 /// The files that Yosys reads for a module, with `synth.ys`, which says what it does with them.
-pub(super) fn recipe(module: &Module, parameters: &Parameters, cells: &Cells) -> Vec<(&'static str, String)> {
+pub(super) fn recipe(
+    module: &Module,
+    parameters: &Parameters,
+    quick: bool,
+    cells: &Cells,
+) -> Vec<(&'static str, String)> {
     let all: Vec<(&str, &str)> = SOURCES.iter().map(|source| (source.name, source.text)).collect();
     let sources = needed(module.name, &all).into_iter().filter(|(name, _)| name.contains(".sv"));
     let mut files: Vec<(&str, String)> = sources.map(|(name, text)| (*name, (*text).to_owned())).collect();
@@ -99,17 +106,17 @@ pub(super) fn recipe(module: &Module, parameters: &Parameters, cells: &Cells) ->
          opt_clean -purge\nsetattr -mod -unset keep_hierarchy *\nflatten\nsetundef -zero\nopt_clean -purge\n\
          write_json net.json\n"
     );
-    files.extend([("abc.script", ABC.to_owned()), ("synth.ys", script)]);
+    files.extend([("abc.script", if quick { QUICK_ABC } else { ABC }.to_owned()), ("synth.ys", script)]);
     files
 }
 
-/// Maps a module to cells, in a folder: `net.json` is the netlist, flat, as Yosys writes it.
+/// Maps a module to cells, quickly or as well as can be, in a folder: `net.json` is the netlist, flat, as Yosys writes it.
 ///
 /// # Errors
 /// A file cannot be written, or Yosys cannot do it.
-pub fn map(module: &Module, parameters: &Parameters, cells: &Cells, dir: &Path) -> Result<(), String> {
+pub fn map(module: &Module, parameters: &Parameters, quick: bool, cells: &Cells, dir: &Path) -> Result<(), String> {
     fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-    for (name, text) in recipe(module, parameters, cells) {
+    for (name, text) in recipe(module, parameters, quick, cells) {
         let file = dir.join(name);
         fs::write(&file, text).map_err(|e| format!("{}: {e}", file.display()))?;
     }

@@ -44,7 +44,7 @@ impl Synthesis {
     /// The netlist and its shortest period. Each is kept in a folder with a name that all it depends on makes.
     fn mapped(&self, of: &Configuration) -> Result<(Netlist, f64), String> {
         let mut hasher = blake3::Hasher::new();
-        let files = recipe(of.module, &of.parameters, self.cells);
+        let files = recipe(of.module, &of.parameters, of.quick, self.cells);
         let parts = files.iter().flat_map(|(name, text)| [*name, text.as_str()]);
         for part in parts.chain([self.tools.yosys.as_str(), self.tools.sta.as_str()]) {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
@@ -54,7 +54,7 @@ impl Synthesis {
         let dir = self.dir.join(&name);
         if !dir.exists() {
             let work = self.dir.join(format!("{name}.{}", std::process::id()));
-            map(of.module, &of.parameters, self.cells, &work)?;
+            map(of.module, &of.parameters, of.quick, self.cells, &work)?;
             fs::rename(&work, &dir).map_err(|e| format!("{}: {e}", dir.display()))?;
         }
         let read = |file: &Path| fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()));
