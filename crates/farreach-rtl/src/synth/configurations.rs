@@ -1,7 +1,7 @@
 //! What is synthesised.
 
 use crate::modules::{
-    DEEP_SETS, Module, Parameters, RANGE_TLB, RANGE_WALKER, SEGMENT, SET_ASSOCIATIVE, SINGLE, WALKER,
+    CLUSTERED, DEEP_SETS, Module, Parameters, RANGE_TLB, RANGE_WALKER, SEGMENT, SET_ASSOCIATIVE, SINGLE, WALKER,
 };
 
 /// A structure of one size.
@@ -97,6 +97,9 @@ pub fn configurations() -> Vec<Configuration> {
     // Larger ones take abc hours.
     all.extend([32, 64].map(|entries| Configuration { quick: true, ..t94("complete", entries, false) }));
     all.push(Configuration { name: "complete-quick-16".into(), quick: true, ..t94("complete", 16, false) });
+    // With used bits, as the range TLB: a list of 512 entries by their use would be larger than they are.
+    let clusters = rmm15("clusters", 512, &CLUSTERED, &[("FACTOR", 8), ("PARTS", 8), ("POLICY", 0)], false);
+    all.push(Configuration { quick: true, ..clusters });
     all.push(t94("integrated", 64, false));
     let sets = Parameters::of(&[&T94[..], &[("WAYS", 4), ("BANKS", 4), ("DEEP", 0), ("POLICY", 3)]].concat());
     all.push(Configuration {
