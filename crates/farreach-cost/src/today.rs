@@ -49,18 +49,20 @@ pub fn first_touch(os: &OsCounts, prices: &TodayPrices) -> f64 {
     os.page_faults as f64 * prices.fault + os.zeroed_pages as f64 * prices.zero
 }
 
-/// What part of the high price is possible: translation does not take longer than the program does without its first
-/// touches.
-pub fn possible(today: &Interval, run_cycles: Option<f64>) -> f64 {
-    run_cycles.map_or(1.0, |run| if today.high > run { run / today.high } else { 1.0 })
+/// What part of the low and of the high price is possible: translation does not take longer than the program does
+/// without its first touches.
+pub fn possible(today: &Interval, run_cycles: Option<f64>) -> Interval {
+    let part = |price: f64| run_cycles.map_or(1.0, |run| if price > run { run / price } else { 1.0 });
+    Interval { low: part(today.low), high: part(today.high) }
 }
 
 /// Cycles that a change saves: those of translation, at either end of all prices, less what its first touches take
 /// more.
 /// `possible`: see [`possible`].
-pub fn saved(today: (&Interval, f64), changed: (&Interval, f64), possible: f64) -> Interval {
+pub fn saved(today: (&Interval, f64), changed: (&Interval, f64), possible: Interval) -> Interval {
     let more = changed.1 - today.1;
-    let ends = [today.0.low - changed.0.low - more, possible * (today.0.high - changed.0.high) - more];
+    let ends =
+        [possible.low * (today.0.low - changed.0.low) - more, possible.high * (today.0.high - changed.0.high) - more];
     Interval { low: ends[0].min(ends[1]), high: ends[0].max(ends[1]) }
 }
 
@@ -157,12 +159,18 @@ mod tests {
     #[test]
     fn what_is_saved_is_an_interval_in_order() {
         let (today, changed) = (Interval { low: 100.0, high: 900.0 }, Interval { low: 10.0, high: 100.0 });
-        assert_eq!(saved((&today, 50.0), (&changed, 20.0), 1.0), Interval { low: 120.0, high: 830.0 });
+        let all = Interval { low: 1.0, high: 1.0 };
+        assert_eq!(saved((&today, 50.0), (&changed, 20.0), all), Interval { low: 120.0, high: 830.0 });
         // A change for the worse.
-        assert_eq!(saved((&changed, 0.0), (&today, 0.0), 1.0), Interval { low: -800.0, high: -90.0 });
+        assert_eq!(saved((&changed, 0.0), (&today, 0.0), all), Interval { low: -800.0, high: -90.0 });
         // 900 cycles of translation in a run of 450: at most half of that price.
-        assert_eq!(possible(&today, Some(450.0)), 0.5);
-        assert_eq!(saved((&today, 0.0), (&changed, 0.0), 0.5), Interval { low: 90.0, high: 400.0 });
+        let half = possible(&today, Some(450.0));
+        assert_eq!(half, Interval { low: 1.0, high: 0.5 });
+        assert_eq!(saved((&today, 0.0), (&changed, 0.0), half), Interval { low: 90.0, high: 400.0 });
+        // In one of 50 also at the low end: no change saves more than the run.
+        let both = possible(&today, Some(50.0));
+        let small = saved((&today, 0.0), (&changed, 0.0), both);
+        assert!((small.low - 44.4).abs() < 0.1 && small.high == 45.0, "{small:?}");
         assert_eq!(percent(&Interval { low: 90.0, high: 400.0 }, 450.0).low, 20.0);
     }
 

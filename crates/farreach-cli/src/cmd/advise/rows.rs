@@ -50,7 +50,7 @@ pub fn rows(all: &[Simulated], prices: &TodayPrices, run: Option<Run>) -> Vec<Ad
             machine: result.name.clone(),
             walks: tlb.misses,
             second_level_hits: tlb.second_level_fetch_hits + tlb.second_level_data_hits,
-            walk_cycles: Interval { high: translation.high * possible, ..translation },
+            walk_cycles: Interval { low: translation.low * possible.low, high: translation.high * possible.high },
             page_faults: result.counts.os.page_faults,
             zeroed_bytes: result.counts.os.zeroed_pages << BASE_SHIFT,
             touch_cycles: touch,
