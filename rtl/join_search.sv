@@ -1,5 +1,6 @@
-// Which entry a fill joins: T94-13 (the lowest that has the tag and fits), RMM15-42 for clusters. Those that it might join are looked at one by one, the lowest first: each is read as a
-// lookup reads it, so that what is read needs one comparator and not one for each entry.
+// Which entry a fill joins: T94-13 (the lowest that has the tag and fits), RMM15-42 for clusters. Those that it might
+// join are looked at one by one, the lowest first: each is read as a lookup reads it, so that what is read needs one
+// comparator and not one for each entry.
 module join_search #(
     parameter int ENTRIES = 64
 ) (

@@ -1,6 +1,6 @@
-// Random numbers for replacement (AMB-6): a shift register with feedback, x^16 + x^14 + x^13 + x^11 + 1. It steps sixteen times
-// after each number it gives, so that nothing of the last number is left in the next. The simulator's policy `lfsr` is
-// the same register.
+// Random numbers for replacement (AMB-6): a shift register with feedback, x^16 + x^14 + x^13 + x^11 + 1. It steps
+// sixteen times after each number it gives, so that nothing of the last number is left in the next. The simulator's
+// policy `lfsr` is the same register.
 module lfsr #(
     parameter int SEED = 'hace1
 ) (

@@ -1,6 +1,6 @@
-// Some sets of a set-associative array (set_associative.sv): entries of T94-3, T94-15. With DEEP a request is copied into
-// the bank that it is for, what is read is copied on its way out, and so is what changes a set: no register drives more
-// than one bank. Without DEEP the copies are wires.
+// Some sets of a set-associative array (set_associative.sv): entries of T94-3, T94-15. With DEEP a request is copied
+// into the bank that it is for, what is read is copied on its way out, and so is what changes a set: no register drives
+// more than one bank. Without DEEP the copies are wires.
 module set_bank #(
     parameter int SETS = 16,
     parameter int WAYS = 4,

@@ -1,7 +1,7 @@
 // The pipeline of requests, which all modules share; no paper has a rule for it, README.md says what it keeps to. A
-// lookup may follow a lookup at each cycle. Any other request is
-// accepted when nothing is under way, and nothing is accepted until it has ended: state that several stages look at
-// does not change between them, and requests mean the same as one after the other.
+// lookup may follow a lookup at each cycle. Any other request is accepted when nothing is under way, and nothing is
+// accepted until it has ended: state that several stages look at does not change between them, and requests mean the
+// same as one after the other.
 //
 // Stage 1 holds what was accepted, stage DEPTH what ends in this cycle unless `hold` keeps it there. A stage without a
 // request keeps its bits still.

@@ -1,5 +1,5 @@
-// A cache of one upper level of the page table, for the walker (DS13-36): an entry leads to the table below. Fully associative,
-// the entry used longest ago goes.
+// A cache of one upper level of the page table, for the walker (DS13-36): an entry leads to the table below. Fully
+// associative, the entry used longest ago goes.
 module walk_cache #(
     parameter int ENTRIES = 2,
     parameter int ASID_W = 12,

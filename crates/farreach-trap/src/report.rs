@@ -70,8 +70,9 @@ pub struct TrapReport {
 
 impl TrapReport {
     /// The CPU time since an earlier report of the same run, and what of it the traps took: the time in which they were
-    /// served, and for each the way to the monitor and back, which the kernel does not tell from the program's own time.
-    /// That way is too long where all ways have work of the program in them; so at least a hundredth is the program's.
+    /// served, and for each the way to the monitor and back, which the kernel does not tell from the program's own
+    /// time. That way is too long where all ways have work of the program in them; so at least a hundredth is the
+    /// program's.
     pub fn pace_since(&self, before: &TrapReport) -> Pace {
         let since = |of: fn(&TrapReport) -> u64| of(self).saturating_sub(of(before)) as f64;
         let time = since(|report| report.cpu_microseconds) + since(|report| report.monitor_microseconds);

@@ -110,7 +110,8 @@ pub(super) fn recipe(
     files
 }
 
-/// Maps a module to cells, quickly or as well as can be, in a folder: `net.json` is the netlist, flat, as Yosys writes it.
+/// Maps a module to cells, quickly or as well as can be, in a folder: `net.json` is the netlist, flat, as Yosys writes
+/// it.
 ///
 /// # Errors
 /// A file cannot be written, or Yosys cannot do it.

@@ -127,14 +127,15 @@ mod tests {
         let redis = "SET: rps=0.0 (overall: 0.0) avg_msec=nan\rSET: 60000.00 requests per second, p50=0.30 msec\n\n\
                      GET: 120000.00 requests per second, p50=0.20 msec\n";
         assert_eq!(of(redis), (Some(80_000.0), vec![(50.0, 0.3)]));
-        let table = "  throughput summary: 91324.20 requests per second\n  latency summary (msec):\n          avg       \
-                     min       p50       p95       p99       max\n        0.297     0.104     0.271     0.4     0.5  9\n";
+        let table = "  throughput summary: 91324.20 requests per second\n  latency summary (msec):\n\
+                     \x20         avg       min       p50       p95       p99       max\n\
+                     \x20       0.297     0.104     0.271     0.4     0.5  9\n";
         assert_eq!(of(table), (Some(91_324.2), vec![(50.0, 0.271), (95.0, 0.4), (99.0, 0.5)]));
         let ab = "Requests per second:    1234.50 [#/sec] (mean)\n  50%      1\n  99%      3\n 100%      9 (longest)\n";
         assert_eq!(of(ab), (Some(1234.5), vec![(50.0, 1.0), (99.0, 3.0), (100.0, 9.0)]));
         assert_eq!(of("latency average = 0.9 ms\ntps = 1014.6 (without initial)"), (Some(1014.6), vec![]));
-        let sysbench = "    transactions:     500    (234.5 per sec.)\n    queries: 10000 (4690.1 per sec.)\n         95th \
-                        percentile:             7.84\n";
+        let sysbench = "    transactions:     500    (234.5 per sec.)\n    queries: 10000 (4690.1 per sec.)\n\
+                        \x20        95th percentile:             7.84\n";
         assert_eq!(of(sysbench), (Some(234.5), vec![(95.0, 7.84)]));
         assert_eq!(of("Run time: 2.6s Ops: 300000 TPS: 113000 Net_rate: 60M/s"), (Some(113_000.0), vec![]));
         assert_eq!(of("Requests/sec:  99.5\n    99%  120.00us\n  50% in 0.002 secs"), {

@@ -95,6 +95,6 @@ pub fn recorded(
     }
     let report = recording.finish().context("the server and its load")?;
     display.finish();
-    read(&load.output);
+    let _ = fs::remove_file(&load.output); // it is kept where something went wrong
     Ok(report.interrupted)
 }
