@@ -3,7 +3,7 @@
 //! The base is the program's own time, measured without the simulator. A walk that overlaps others costs little, one
 //! that an address waits for costs all of its cycles; counts cannot tell which, so every price is an interval.
 
-use farreach_types::counts::{Interval, OsCounts, TlbCounts, TodayPrices};
+use farreach_types::counts::{Interval, OsCounts, TlbCounts, TodayPrices, WalkDistances, WalkPrice};
 
 /// Page-table walks that a core of today has under way at once, at most: AMD, Hot Chips 33 (2021), "six table walkers"
 /// in Zen 3. Others that published a number have fewer, so this is the wider interval.
@@ -34,14 +34,66 @@ pub fn first_touch_prices(base: f64, huge: f64) -> (f64, f64) {
 /// ```text
 /// second-level hits x second_level + walks to base pages x base_walk + walks to superpages x huge_walk
 /// ```
+///
+/// Where walks have prices by distance, and are counted so, each class has its own instead of `base_walk`.
 pub fn translation(tlb: &TlbCounts, prices: &TodayPrices) -> Interval {
+    priced(tlb, prices, |price| price.walk)
+}
+
+/// The same at the typical prices of walks, where they have some.
+pub fn typical_translation(tlb: &TlbCounts, prices: &TodayPrices) -> Interval {
+    priced(tlb, prices, |price| price.typical)
+}
+
+fn priced(tlb: &TlbCounts, prices: &TodayPrices, of: fn(&WalkPrice) -> Interval) -> Interval {
     let second = (tlb.second_level_fetch_hits + tlb.second_level_data_hits) as f64;
-    let huge = tlb.superpage_misses as f64;
-    let base = (tlb.misses - tlb.superpage_misses) as f64;
-    let sum = |of: fn(&Interval) -> f64| {
-        second * of(&prices.second_level) + base * of(&prices.base_walk) + huge * of(&prices.huge_walk)
+    let by_distance = !prices.walks.is_empty() && !tlb.walk_distances.is_empty();
+    let base = if by_distance { tlb.walk_distances.total() } else { tlb.misses - tlb.superpage_misses };
+    let huge = (tlb.misses - base) as f64;
+    let walks = if by_distance {
+        sum_by_distance(&tlb.walk_distances, &prices.walks, of)
+    } else {
+        scaled(&prices.base_walk, base as f64)
     };
+    let sum = |of: fn(&Interval) -> f64| second * of(&prices.second_level) + of(&walks) + huge * of(&prices.huge_walk);
     Interval { low: sum(|p| p.low), high: sum(|p| p.high) }
+}
+
+fn scaled(interval: &Interval, by: f64) -> Interval {
+    Interval { low: interval.low * by, high: interval.high * by }
+}
+
+/// The last price counts for all walks beyond it.
+fn sum_by_distance(walks: &WalkDistances, prices: &[WalkPrice], of: fn(&WalkPrice) -> Interval) -> Interval {
+    let mut sum = Interval::default();
+    for (at, count) in walks.classes().into_iter().enumerate() {
+        let price = scaled(&of(&prices[at.min(prices.len() - 1)]), count as f64);
+        sum = Interval { low: sum.low + price.low, high: sum.high + price.high };
+    }
+    sum
+}
+
+/// The mean of these walks; that of the first class where there are none.
+///
+/// # Panics
+/// There are no prices.
+pub fn mean(walks: &WalkDistances, prices: &[WalkPrice], of: fn(&WalkPrice) -> Interval) -> Interval {
+    match walks.total() {
+        0 => of(&prices[0]),
+        total => scaled(&sum_by_distance(walks, prices, of), 1.0 / total as f64),
+    }
+}
+
+/// The price of the walks that are added when loads go to more pages at random: all distances up to the number of lines
+/// are then equally frequent, so `price = (pages x mean - fewer x their mean) / (pages - fewer)`. It is no less than
+/// the mean, which noise could say.
+///
+/// ```
+/// assert_eq!(farreach_cost::today::marginal((1_000, 10.0), (4_000, 40.0)), 50.0);
+/// assert_eq!(farreach_cost::today::marginal((1_000, 10.0), (4_000, 9.0)), 9.0);
+/// ```
+pub fn marginal((fewer, its_mean): (usize, f64), (pages, mean): (usize, f64)) -> f64 {
+    mean + (mean - its_mean).max(0.0) * fewer as f64 / (pages - fewer) as f64
 }
 
 /// Cycles of first touches: faults, and the zeros of what they map.
@@ -144,6 +196,27 @@ mod tests {
             ..TlbCounts::default()
         };
         assert_eq!(translation(&tlb, &prices()), Interval { low: 1_900.0, high: 18_400.0 });
+    }
+
+    /// Worked by hand: three walks nearby, two far and one farther than all prices, one to a superpage.
+    #[test]
+    fn walks_cost_what_their_distance_costs() {
+        let price = |lines, cycles: f64| WalkPrice {
+            lines,
+            walk: Interval { low: cycles / 2.0, high: 3.0 * cycles },
+            typical: Interval { low: cycles, high: 2.0 * cycles },
+            load: Interval { low: 10.0 * cycles, high: 20.0 * cycles },
+        };
+        let prices = TodayPrices { walks: vec![price(Some(256), 4.0), price(None, 100.0)], ..prices() };
+        let walk_distances = WalkDistances { lines_256: 3, lines_1k: 2, beyond: 1, ..WalkDistances::default() };
+        let tlb = TlbCounts { misses: 7, superpage_misses: 1, walk_distances, ..TlbCounts::default() };
+        assert_eq!(translation(&tlb, &prices), Interval { low: 156.0 + 10.0, high: 936.0 + 60.0 });
+        assert_eq!(typical_translation(&tlb, &prices), Interval { low: 312.0 + 10.0, high: 624.0 + 60.0 });
+        assert_eq!(mean(&tlb.walk_distances, &prices.walks, |p| p.typical), Interval { low: 52.0, high: 104.0 });
+        assert_eq!(mean(&WalkDistances::default(), &prices.walks, |p| p.load).low, 40.0);
+        // Not counted by distance: one price for all.
+        let tlb = TlbCounts { walk_distances: WalkDistances::default(), ..tlb };
+        assert_eq!(translation(&tlb, &prices), Interval { low: 6.0 * 20.0 + 10.0, high: 6.0 * 120.0 + 60.0 });
     }
 
     /// A superpage instead of 512 pages saves 511 faults and no zeros; one that is used for 10 pages costs 502 more

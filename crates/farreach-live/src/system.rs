@@ -22,6 +22,9 @@ pub struct System {
     pub available_bytes: Option<u64>,
     /// The hypervisor below, or that there is one; `None`: nothing says that this is a virtual machine.
     pub hypervisor: Option<String>,
+    /// Whether free memory goes back to the hypervisor (virtio-balloon, free page reporting): it is slow to touch again.
+    /// `None`: there is no such device.
+    pub reports_free_pages: Option<bool>,
     /// NUMA nodes with their numbers.
     pub numa_nodes: Vec<u64>,
     /// `kernel.numa_balancing`.
@@ -107,6 +110,7 @@ impl System {
             memory_bytes: meminfo(root, "MemTotal:"),
             available_bytes: meminfo(root, "MemAvailable:"),
             hypervisor: hypervisor(root),
+            reports_free_pages: reports_free_pages(&root.join("sys/bus/virtio/drivers/virtio_balloon")),
             numa_nodes: nodes(&root.join("sys/devices/system/node")),
             numa_balancing: number(&root.join("proc/sys/kernel/numa_balancing")),
         }
@@ -184,6 +188,14 @@ fn nodes(folder: &Path) -> Vec<u64> {
     all
 }
 
+/// Bit 5 of the features that a balloon device has agreed to (virtio 1.2, 5.5.3), which are a string of 0 and 1.
+fn reports_free_pages(driver: &Path) -> Option<bool> {
+    const REPORTING: usize = 5;
+    let entries = fs::read_dir(driver).ok()?;
+    let mut features = entries.filter_map(|entry| text(&entry.ok()?.path().join("features")));
+    features.find_map(|bits| Some(*bits.as_bytes().get(REPORTING)? == b'1'))
+}
+
 /// The hypervisor, by the flag of x86 or the device tree of Arm; its name, where a file has one.
 fn hypervisor(root: &Path) -> Option<String> {
     let tree = text(&root.join("proc/device-tree/hypervisor/compatible"));
@@ -234,6 +246,8 @@ mod tests {
             ("proc/meminfo", "MemTotal:       24576 kB\nMemFree: 1 kB\nMemAvailable:   1024 kB\n"),
             ("proc/cpuinfo", "processor : 0\nflags : fpu vme hypervisor lahf_lm\n"),
             ("sys/class/dmi/id/sys_vendor", "QEMU\n"),
+            ("sys/bus/virtio/drivers/virtio_balloon/bind", ""),
+            ("sys/bus/virtio/drivers/virtio_balloon/virtio0/features", "0110010100000000\n"),
             ("sys/devices/system/node/node0/x", ""),
             ("sys/devices/system/node/node1/x", ""),
             ("sys/devices/system/node/possible", "0-1"),
@@ -249,6 +263,7 @@ mod tests {
         assert_eq!(found.hugetlb, [Pool { bytes: 1 << 30, pages: 4, free: 3, reserved: 1, overcommit: 0 }]);
         assert_eq!((found.memory_bytes, found.available_bytes), (Some(24 << 20), Some(1 << 20)));
         assert_eq!((found.hypervisor.as_deref(), found.numa_nodes), (Some("QEMU"), vec![0, 1]));
+        assert_eq!(found.reports_free_pages, Some(true));
         assert_eq!((found.overcommit_memory, found.overcommit_ratio), (Some(2), None));
     }
 

@@ -3,7 +3,7 @@
 use super::csv as rows;
 use super::format::{NONE, bytes, clean, count, digits};
 use super::grid::placed;
-use farreach_types::counts::{AdviceResult, AdviceRow, Interval, Served, Verification};
+use farreach_types::counts::{AdviceResult, AdviceRow, Interval, Served, TodayPrices, Verification};
 use serde_json::Map;
 
 fn text(words: &[&str]) -> Vec<String> {
@@ -90,6 +90,9 @@ pub fn table(result: &AdviceResult, width: usize) -> String {
         digits(p.zero)
     );
     out += &wrapped(&format!("Prices {}.", clean(&p.source)), 0);
+    for note in notes(p) {
+        out += &wrapped(&note, 0);
+    }
     if let Some(share) = result.serial_share {
         let how = format!(
             "Saved: from all walks overlapped to all one after the other; likely, in parentheses, {} % of the way, by \
@@ -110,6 +113,26 @@ pub fn table(result: &AdviceResult, width: usize) -> String {
         out += &verified(verification, result);
     }
     out
+}
+
+/// What of the machine makes huge pages worth less than their misses say.
+fn notes(prices: &TodayPrices) -> Vec<String> {
+    let mut notes = Vec::new();
+    if prices.huge_in_pieces == Some(true) {
+        notes.push(
+            "The TLB holds huge pages in pieces here, since the hypervisor maps its memory by smaller pages: they make \
+             walks shorter, and spare none."
+                .into(),
+        );
+    }
+    if let Some(cycles) = prices.returned_touch {
+        notes.push(format!(
+            "Free memory goes back to the hypervisor here: the first touch of 2 MB of it takes {} cycles more, in none \
+             of the rows. The program's memory was touched before each native run, so those did not wait for it.",
+            count(cycles as u64)
+        ));
+    }
+    notes
 }
 
 fn grid(result: &AdviceResult, width: usize) -> String {

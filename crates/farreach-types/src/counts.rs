@@ -13,7 +13,7 @@ mod watch;
 
 pub use advise::{
     ADVICE_SCHEMA, AdviceResult, AdviceRow, Interval, Latency, LeftOut, NativeRuns, Recommendation, Served, Setting,
-    TodayPrices, Verification,
+    TodayPrices, Verification, WalkPrice,
 };
 pub use contiguity::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample, Need, Ranges, RegionContiguity};
 pub use energy::{Energy, EnergyPart};
@@ -61,7 +61,7 @@ mod caches;
 mod tlb;
 
 pub use caches::{Answered, CacheCounts, LineCounts, WalkCaches};
-pub use tlb::{HostWalkCounts, RangeCounts, SegmentCounts, ShootdownCounts, TlbCounts, WalkCounts};
+pub use tlb::{HostWalkCounts, RangeCounts, SegmentCounts, ShootdownCounts, TlbCounts, WalkCounts, WalkDistances};
 
 /// Memory in bytes, at the moment named.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

@@ -22,6 +22,10 @@ pub fn for_people(system: &System) -> String {
     row("memory", memory(system));
     row("overcommit", overcommit(system));
     row("hypervisor", system.hypervisor.clone().unwrap_or_else(|| "none that shows itself".into()));
+    if let Some(reports) = system.reports_free_pages {
+        let what = if reports { "goes back to the hypervisor (free page reporting)" } else { "stays here" };
+        row("free memory", what.into());
+    }
     let balancing = match system.numa_balancing {
         Some(0) => ", balancing off",
         Some(_) => ", balancing on",

@@ -22,3 +22,4 @@ mod traps;
 mod two_level;
 mod two_size;
 mod walk_caches;
+mod walk_distances;

@@ -21,23 +21,47 @@ impl Interval {
     }
 }
 
+/// Prices in cycles of walks that read a line of the page table this long after walks read it before.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct WalkPrice {
+    /// The most lines that walks read since, as in [`WalkDistances`](super::WalkDistances); absent: more than all others.
+    pub lines: Option<u32>,
+    /// Such a walk, from one that waits for nothing, at its cheapest, to one that waits for the walk before, at its
+    /// dearest.
+    pub walk: Interval,
+    /// The same between the medians of what was measured: where between, the program decides.
+    pub typical: Interval,
+    /// All of the load that walks, with its data.
+    pub load: Interval,
+}
+
 /// Prices of events in cycles.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct TodayPrices {
     /// A lookup that only the second level answers.
     pub second_level: Interval,
-    /// A walk that ends at a base page.
+    /// A walk that ends at a base page; the mean of those of today where they are measured by distance.
     pub base_walk: Interval,
     /// A walk that ends at a superpage.
     pub huge_walk: Interval,
+    /// Walks that end at a base page, by reuse distance, the shortest first. Empty where nothing was measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub walks: Vec<WalkPrice>,
     /// All of a load that walks to a base page, with its data: from one that waits for nothing to one that waits for
-    /// the load before. Absent where nothing was measured.
+    /// the load before. The mean of those of today. Absent where nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Interval>,
     /// A page fault, without contents.
     pub fault: f64,
     /// 4 KB of zeros.
     pub zero: f64,
+    /// What the first touch of 2 MB takes more where free memory has gone back to the hypervisor (free page
+    /// reporting). In no row of the table: a service pays it once. Absent where that does not happen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returned_touch: Option<f64>,
+    /// Huge pages are in the TLB in pieces, since the hypervisor maps smaller pages. Absent where it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub huge_in_pieces: Option<bool>,
     /// Where they come from.
     pub source: String,
 }

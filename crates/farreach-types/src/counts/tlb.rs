@@ -60,6 +60,9 @@ pub struct TlbCounts {
     /// Page walks; absent where nothing walked.
     #[serde(default, skip_serializing_if = "WalkCounts::is_empty")]
     pub walk: WalkCounts,
+    /// Walks by reuse distance; absent where they are not counted.
+    #[serde(default, skip_serializing_if = "WalkDistances::is_empty")]
+    pub walk_distances: WalkDistances,
     /// What the host of a virtual machine translated; absent where nothing was, natively or because the host has a
     /// segment.
     #[serde(default, skip_serializing_if = "HostWalkCounts::is_empty")]
@@ -104,6 +107,7 @@ impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
             second_level_fetch_hits,
             second_level_data_hits,
             walk,
+            walk_distances,
             host_walk,
             walk_caches,
             range,
@@ -132,6 +136,7 @@ impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
         self.second_level_fetch_hits += second_level_fetch_hits;
         self.second_level_data_hits += second_level_data_hits;
         self.walk += walk;
+        self.walk_distances += walk_distances;
         self.host_walk += host_walk;
         self.walk_caches += walk_caches;
         self.range += range;
@@ -167,6 +172,25 @@ counters! {
 }
 
 counters! {
+    /// Walks to base pages by the number of distinct 64-byte lines of leaves that walks read since they read the same
+    /// line, itself included. A line has the leaves of 8 pages.
+    WalkDistances {
+        /// Up to 256 lines.
+        lines_256,
+        /// Up to 1024.
+        lines_1k,
+        /// Up to 4096.
+        lines_4k,
+        /// Up to 16384.
+        lines_16k,
+        /// Up to 65536.
+        lines_64k,
+        /// More, or a line that no walk had read.
+        beyond,
+    }
+}
+
+counters! {
     /// What the second dimension did in a virtual machine (DS13-42): translations of guest physical addresses, those of
     /// the nodes that a walk reads in the guest's table and those of the pages it ends at.
     HostWalkCounts {
@@ -176,6 +200,33 @@ counters! {
         references,
         /// Translations that the nested TLB answered.
         nested_tlb_hits,
+    }
+}
+
+impl WalkDistances {
+    /// Lines at which the classes end; the last class has no end.
+    pub const ENDS: [u32; 5] = [256, 1 << 10, 4 << 10, 16 << 10, 64 << 10];
+
+    /// The classes, from the nearest.
+    pub fn classes(&self) -> [u64; WalkDistances::ENDS.len() + 1] {
+        [self.lines_256, self.lines_1k, self.lines_4k, self.lines_16k, self.lines_64k, self.beyond]
+    }
+
+    /// All walks.
+    pub fn total(&self) -> u64 {
+        self.classes().iter().sum()
+    }
+
+    /// The class at this place, that without an end for a number beyond the ends.
+    pub fn class(&mut self, at: usize) -> &mut u64 {
+        match at {
+            0 => &mut self.lines_256,
+            1 => &mut self.lines_1k,
+            2 => &mut self.lines_4k,
+            3 => &mut self.lines_16k,
+            4 => &mut self.lines_64k,
+            _ => &mut self.beyond,
+        }
     }
 }
 

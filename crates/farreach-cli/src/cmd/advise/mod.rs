@@ -2,6 +2,7 @@
 
 mod changes;
 mod kernel;
+mod loads;
 mod prices;
 mod recommend;
 mod rows;
@@ -107,22 +108,31 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     let here = args.system_root.as_os_str() == "/";
     let system = if here { System::here() } else { System::read(&args.system_root) };
     let load = load(&args)?;
-    let native = native_runs(&args, load.as_ref(), &signals)?;
+    let native = native_runs(&args, load.as_ref(), &signals, &system)?;
     let about = about(&args, native.as_deref());
     let (all, mut left_out) = changes::changes(&system, &about).map_err(|why| anyhow!("{why}"))?;
     if let Some(name) = &args.change {
         find(&all, name)?;
     }
     let is_this = args.machine.split(':').next() == Some(this::NAME);
-    let apart = is_this && base.params.has(COALESCE) && !prices::coalesces(&base)?;
-    let all = if apart { all.into_iter().map(uncoalesced).collect() } else { all };
+    let coalesces = is_this && base.params.has(COALESCE) && loads::coalesces(&base)?;
+    let keys = if is_this { more_keys(&base, coalesces) } else { String::new() };
+    let all = all.into_iter().map(|change| Change { keys: change.keys + &keys, ..change }).collect();
     let (mut simulated, result, interrupted) = simulate(&args, load.as_ref(), all, &mut left_out)?;
     // Nothing asked for huge pages.
     let counts = simulated[0].result.counts.clone();
     simulated.retain(|s| s.change.name == TODAY || !s.change.no_huge_pages || s.result.counts != counts);
     let prices = if is_this {
-        let touched = result.workload.touched_bytes;
-        prices::measured(&base, touched, system.available_bytes.unwrap_or(1 << 30))?
+        let program = prices::Footprint {
+            touched_bytes: result.workload.touched_bytes,
+            walks: &simulated[0].result.counts.tlb.walk_distances,
+        };
+        let machine = prices::Machine {
+            coalesces,
+            available_bytes: system.available_bytes.unwrap_or(1 << 30),
+            reports_free_pages: system.reports_free_pages == Some(true),
+        };
+        prices::measured(&base, &machine, &program)?
     } else {
         prices::described_prices(&base, &simulated[0].result)
     };
@@ -169,6 +179,7 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
                 load: load.as_ref(),
                 root: &args.system_root,
                 signals: &signals,
+                system: &system,
             };
             let rows = [&advice.rows[0], &advice.rows[at]];
             advice.verification = Some(verify::verify(&changes[at], rows, &program, rounds)?);
@@ -180,11 +191,20 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
 
 /// The key of pages that share an entry.
 const COALESCE: &str = "coalesce";
+/// The key of walks by reuse distance.
+const WALK_DISTANCES: &str = "walk_distances";
 
-/// The change on a processor whose entries hold one page each.
-fn uncoalesced(mut change: Change) -> Change {
-    change.keys += ",coalesce=4K";
-    change
+/// Keys of all machines of the processor at hand: entries hold one page each unless they were seen to hold more, and
+/// walks are counted by distance.
+fn more_keys(base: &MachineSpec, coalesces: bool) -> String {
+    let mut keys = String::new();
+    if base.params.has(COALESCE) && !coalesces {
+        keys += &format!(",{COALESCE}=4K");
+    }
+    if base.params.has(WALK_DISTANCES) {
+        keys += &format!(",{WALK_DISTANCES}=true");
+    }
+    keys
 }
 
 /// The row of this name.
@@ -205,13 +225,22 @@ fn load(args: &AdviseArgs) -> Result<Option<Load>> {
     Ok(Some(Load { commands, port, directory: std::env::current_dir()?, output }))
 }
 
-fn native_runs(args: &AdviseArgs, load: Option<&Load>, signals: &Watch) -> Result<Option<Vec<Native>>> {
+fn native_runs(
+    args: &AdviseArgs,
+    load: Option<&Load>,
+    signals: &Watch,
+    system: &System,
+) -> Result<Option<Vec<Native>>> {
     if args.command.is_empty() {
         return Ok(None);
     }
     let way = Way { stdin: args.stdin.clone(), ..Way::default() };
-    let run = |_| trial::native(&args.command, &way, load, signals).map(|(native, _)| native);
-    (0..args.runs).map(run).collect::<Result<_>>().map(Some)
+    let mut runs: Vec<Native> = Vec::new();
+    for _ in 0..args.runs {
+        let warm = trial::warm_bytes(system, runs.iter());
+        runs.push(trial::native(&args.command, &way, load, signals, warm)?.0);
+    }
+    Ok(Some(runs))
 }
 
 fn about(args: &AdviseArgs, native: Option<&[Native]>) -> Program {

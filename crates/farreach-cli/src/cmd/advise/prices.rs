@@ -1,153 +1,141 @@
 //! Prices of today: measured here at the size of the program, or those of a description.
 
-use crate::cmd::this::measure::{described, gigahertz};
+use super::loads::{K4, LINE, Loads, M2, REPETITIONS, entries, huge_in_pieces, loads, median, pinned};
+use crate::cmd::this::measure::gigahertz;
 use anyhow::{Context, Result};
 use farreach_cost::today;
-use farreach_live::chase::{Backing, Ground, processor_time, stay};
+use farreach_live::chase::{Backing, Ground, processor_time};
 use farreach_machine::MachineSpec;
 use farreach_types::addr::Bytes;
-use farreach_types::counts::{Interval, MachineResult, TodayPrices};
-use rand::seq::SliceRandom;
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64;
+use farreach_types::counts::{Interval, MachineResult, TodayPrices, WalkDistances, WalkPrice};
+use std::thread::sleep;
+use std::time::Duration;
 
-const K4: usize = 4 << 10;
-const M2: usize = 2 << 20;
-const LINE: usize = 64;
+/// Base pages whose leaves share a line.
+const PAGES_IN_LINE: usize = LINE / 8;
 /// Chains are no longer than this number of pages: a gigabyte.
 const MOST: usize = 1 << 18;
-/// Memory for lines that lie close together, in huge pages: less than first levels reach.
-const NEAR: usize = 32 << 20;
-/// The same where there are none: 64 base pages.
-const NEAR_BASE: usize = 64 * K4;
-/// Loads of a timed round, at least; timed rounds, of which the fastest counts; repetitions, of which the median.
-const LOADS: usize = 32 << 10;
-const TIMES: usize = 3;
-const REPETITIONS: u64 = 5;
 /// Memory that is touched for the first time.
 const TOUCHED: usize = 64 << 20;
+/// Free memory goes back to the hypervisor two seconds after it was freed (Linux, `PAGE_REPORTING_DELAY`).
+const REPORTED: Duration = Duration::from_secs(4);
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+/// Touches memory for the first time: cycles for each page of this kind.
+fn touch(backing: Backing, page: usize) -> Result<f64> {
+    let mut ground = Ground::new(backing, TOUCHED).context("memory for the price of first touches")?;
+    let pages: Vec<usize> = (0..TOUCHED / page).map(|i| i * page).collect();
+    let clock = gigahertz();
+    let began = processor_time();
+    ground.chain(&pages);
+    Ok((processor_time() - began) as f64 * clock / pages.len() as f64)
 }
 
-/// What translation adds to a load, from a gather to a chain over `pages` base pages at random, one line in each:
-/// beyond
-/// as many lines in few pages. And all of such a load.
-fn added(pages: usize, (near, near_bytes): &mut (Ground, usize)) -> Result<[Interval; 2]> {
-    let mut far = Ground::new(Backing::Base, pages * K4).context("memory for the prices of walks")?;
-    let (mut gathers, mut chains) = (Vec::new(), Vec::new());
-    let (mut gathered, mut chained) = (Vec::new(), Vec::new());
-    for repetition in 0..REPETITIONS {
-        let mut rng = Pcg64::seed_from_u64(repetition);
-        let mut order: Vec<usize> = (0..pages).collect();
-        order.shuffle(&mut rng);
-        let lines = *near_bytes / LINE;
-        let piece = (lines / pages).max(1);
-        let slots: Vec<usize> = (0..pages).map(|_| rng.random_range(0..K4 / LINE)).collect();
-        let far_at: Vec<usize> = order.iter().map(|&i| i * K4 + slots[i] * LINE).collect();
-        let near_at: Vec<usize> =
-            order.iter().filter(|&&i| i < lines).map(|&i| (piece * i + slots[i] % piece) * LINE).collect();
-        let clock = gigahertz();
-        let chain = |ground: &mut Ground, at: &[usize]| ground.chain(at).time_per_load(LOADS, TIMES) * clock;
-        let gather = |ground: &Ground, at: &[usize]| ground.time_per_gathered_load(at, LOADS, TIMES) * clock;
-        chained.push(chain(&mut far, &far_at));
-        gathered.push(gather(&far, &far_at));
-        chains.push(chained[chained.len() - 1] - chain(near, &near_at));
-        gathers.push(gathered[gathered.len() - 1] - gather(near, &near_at));
-    }
-    let interval = |gathers, chains| {
-        let [low, high] = [gathers, chains].map(|all| median(all).max(0.0));
-        Interval { low: low.min(high), high }
-    };
-    Ok([interval(gathers, chains), interval(gathered, chained)])
-}
-
-/// Cycles of the first touch of a page of this kind.
+/// Cycles of the first touch of a page of this kind, in memory that a hypervisor has given.
 fn first_touch(backing: Backing, page: usize) -> Result<f64> {
-    let once = || -> Result<f64> {
-        let mut ground = Ground::new(backing, TOUCHED).context("memory for the price of first touches")?;
-        let pages: Vec<usize> = (0..TOUCHED / page).map(|i| i * page).collect();
-        let clock = gigahertz();
-        let began = processor_time();
-        ground.chain(&pages);
-        Ok((processor_time() - began) as f64 * clock / pages.len() as f64)
-    };
-    Ok(median((0..REPETITIONS).map(|_| once()).collect::<Result<Vec<_>>>()?))
+    touch(backing, page)?;
+    Ok(median((0..REPETITIONS).map(|_| touch(backing, page)).collect::<Result<Vec<_>>>()?))
 }
 
-/// Memory for lines close together, and its bytes.
-fn near() -> Result<(Ground, usize)> {
-    if let Ok(mut ground) = Ground::new(Backing::Transparent, NEAR) {
-        ground.chain(&(0..NEAR / K4).map(|page| page * K4).collect::<Vec<_>>());
-        if ground.huge_share().is_ok_and(|share| share > 0.95) {
-            return Ok((ground, NEAR));
+/// Cycles of the first touch of a huge page in memory that has gone back to the hypervisor.
+fn returned_touch() -> Result<f64> {
+    touch(Backing::Transparent, M2)?;
+    sleep(REPORTED);
+    touch(Backing::Transparent, M2)
+}
+
+/// What decides over how many pages walks are measured.
+pub struct Footprint<'a> {
+    pub touched_bytes: u64,
+    pub walks: &'a WalkDistances,
+}
+
+/// What of this machine decides about prices.
+pub struct Machine {
+    /// Entries of the TLB hold several base pages.
+    pub coalesces: bool,
+    pub available_bytes: u64,
+    /// Free memory goes back to the hypervisor.
+    pub reports_free_pages: bool,
+}
+
+/// Prices of this machine for a program.
+///
+/// # Errors
+/// There is not enough memory.
+pub fn measured(spec: &MachineSpec, machine: &Machine, program: &Footprint) -> Result<TodayPrices> {
+    pinned(|| measure(spec, machine, program))
+}
+
+/// Pages at which walks are measured, with the lines of the page table that they are the price for: those at the ends
+/// of the classes of distances, from `few`, where all loads walk, to `many`, the last for all distances beyond.
+fn sizes(few: usize, many: usize) -> Vec<(usize, Option<u32>)> {
+    let ends = WalkDistances::ENDS.map(|lines| (PAGES_IN_LINE * lines as usize, Some(lines)));
+    let within: Vec<_> = ends.into_iter().filter(|(pages, _)| *pages < many).collect();
+    within.into_iter().map(|(pages, lines)| (pages.max(few), lines)).chain([(many, None)]).collect()
+}
+
+/// Prices by distance, from means over all distances.
+fn by_distance(few: usize, many: usize, mut mean: impl FnMut(usize) -> Result<Loads>) -> Result<Vec<WalkPrice>> {
+    let mut prices: Vec<WalkPrice> = Vec::new();
+    let mut before: Option<(usize, Loads)> = None;
+    for (pages, lines) in sizes(few, many) {
+        match &before {
+            Some((fewer, _)) if *fewer == pages => {
+                let same = prices[prices.len() - 1].clone();
+                prices.push(WalkPrice { lines, ..same });
+            }
+            _ => {
+                let now = mean(pages)?;
+                let price = |of: fn(&Loads) -> Interval| {
+                    let Some((fewer, its)) = &before else { return of(&now) };
+                    let [low, high] = [|i: Interval| i.low, |i: Interval| i.high]
+                        .map(|end| today::marginal((*fewer, end(of(its))), (pages, end(of(&now)))));
+                    Interval { low: low.min(high), high }
+                };
+                let [walk, typical, load] =
+                    [price(|loads| loads.added), price(|loads| loads.typical), price(|loads| loads.all)];
+                prices.push(WalkPrice { lines, walk, typical, load });
+                before = Some((pages, now));
+            }
         }
     }
-    Ok((Ground::new(Backing::Base, NEAR_BASE).context("memory for the prices of walks")?, NEAR_BASE))
+    Ok(prices)
 }
 
-/// Prices of this machine for a program that touches this many bytes.
-///
-/// # Errors
-/// There is not enough memory.
-pub fn measured(spec: &MachineSpec, touched: u64, available: u64) -> Result<TodayPrices> {
-    pinned(|| measure(spec, touched, available))
-}
-
-/// Entries for 4 KB pages in the levels of the data TLB, at least as many as any processor has.
-fn entries(spec: &MachineSpec) -> [usize; 2] {
-    let of = |key: &str| described(&spec.params.texts(key), K4 as u64).unwrap_or(0) as usize;
-    [of("l1d").max(32), of("l2").max(512)]
-}
-
-/// Whether entries of this processor hold several base pages side by side, as far as it shows here: twice as many pages
-/// as the second level has entries then take no walks. Under a hypervisor whose pages lie apart they do.
-///
-/// # Errors
-/// There is not enough memory.
-pub fn coalesces(spec: &MachineSpec) -> Result<bool> {
-    let [_, second] = entries(spec);
-    pinned(|| {
-        let mut near = near()?;
-        let [few, many] = [2, 16].map(|times| added(times * second, &mut near));
-        Ok(few?[0].high < many?[0].high / 2.0)
-    })
-}
-
-/// Work on a thread of its own that stays on one processor; programs that are started later may run anywhere.
-fn pinned<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    std::thread::scope(|scope| {
-        let work = scope.spawn(|| {
-            // Where it cannot stay, medians of repetitions remain.
-            let _ = stay();
-            work()
-        });
-        work.join().expect("no panics")
-    })
-}
-
-fn measure(spec: &MachineSpec, touched: u64, available: u64) -> Result<TodayPrices> {
+fn measure(spec: &MachineSpec, machine: &Machine, program: &Footprint) -> Result<TodayPrices> {
+    let available = machine.available_bytes as usize;
     let [first, second] = entries(spec);
-    // Where four pages share an entry, half of them still walk.
-    let few = 8 * second;
-    let most = MOST.min((available / 4) as usize / K4).max(few);
-    let many = ((touched as usize).div_ceil(K4)).clamp(few, most);
-    let mut near = near()?;
-    let [second_level, _] = added((first * second).isqrt(), &mut near)?;
-    let [huge_walk, _] = added(few, &mut near)?;
-    let [base_walk, load] = added(many, &mut near)?;
+    // Where four pages share an entry, half of eight times as many still walk.
+    let few = if machine.coalesces { 8 } else { 4 } * second;
+    let most = MOST.min(available / 4 / K4).max(few);
+    let many = (program.touched_bytes as usize).div_ceil(K4).clamp(few, most);
+    let between = loads((first * second).isqrt(), 0)?;
+    let walks = by_distance(few, many, |pages| loads(pages, available / 2))?;
     let base = first_touch(Backing::Base, K4)?;
-    let (fault, zero) = today::first_touch_prices(base, first_touch(Backing::Transparent, M2)?);
+    let huge = first_touch(Backing::Transparent, M2)?;
+    let (fault, zero) = today::first_touch_prices(base, huge);
+    let returned = machine.reports_free_pages.then(returned_touch).transpose()?;
     let bytes = |pages: usize| Bytes(((pages * K4) as u64).next_multiple_of(1 << 20));
     let source = format!(
-        "measured here, from independent loads to loads that depend on each other: a walk over {} of 4 KB pages; \
-         to a superpage, over {}, whose page table is in a near cache; first touches of 64 MB",
+        "measured here, against huge pages, from independent loads to loads that depend on each other: walks to 4 KB \
+         pages at random in {} to {}, by the lines of the page table that walks read since they read the same; a walk \
+         to a superpage as the nearest of those; first touches of {}",
+        bytes(few),
         bytes(many),
-        bytes(few)
+        Bytes(TOUCHED as u64)
     );
-    Ok(TodayPrices { second_level, base_walk, huge_walk, load: Some(load), fault, zero, source })
+    Ok(TodayPrices {
+        second_level: between.added,
+        base_walk: today::mean(program.walks, &walks, |price| price.walk),
+        huge_walk: walks[0].walk,
+        load: Some(today::mean(program.walks, &walks, |price| price.load)),
+        walks,
+        fault,
+        zero,
+        huge_in_pieces: huge_in_pieces(spec)?,
+        returned_touch: returned.map(|returned| (returned - huge).max(0.0)),
+        source,
+    })
 }
 
 /// Prices of a description: each at its figure where all is serial, and divided by the walkers of the widest core where
@@ -161,12 +149,44 @@ pub fn described_prices(spec: &MachineSpec, today: &MachineResult) -> TodayPrice
         second_level: Interval { low: 0.0, high: number("l2_hit_data_cycles") },
         base_walk: walk,
         huge_walk: walk,
-        load: None,
         fault: number("fault_cycles"),
         zero: number("zero_cycles"),
         source: format!(
             "those of {}; overlapped, a walk costs 1/{walkers} of its cycles and a second-level hit nothing",
             spec.name
         ),
+        ..TodayPrices::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_end_with_the_program() {
+        let all = sizes(6_144, 48_000);
+        let lines = [Some(256), Some(1 << 10), Some(4 << 10), None];
+        assert_eq!(all.iter().map(|s| s.1).collect::<Vec<_>>(), lines);
+        assert_eq!(all.iter().map(|s| s.0).collect::<Vec<_>>(), [6_144, 8_192, 32_768, 48_000]);
+        assert_eq!(sizes(8_192, 8_192), [(8_192, Some(256)), (8_192, None)]);
+        assert_eq!(sizes(2_048, 1 << 18).len(), 6 - 1);
+    }
+
+    /// Walks of 10 cycles up to 8192 pages, of 50 beyond.
+    #[test]
+    fn prices_by_distance_from_means() {
+        let mean = |pages: usize| {
+            let (near, far) = (pages.min(8_192), pages.saturating_sub(8_192));
+            let cycles = (10 * near + 50 * far) as f64 / pages as f64;
+            let interval = Interval { low: cycles / 2.0, high: cycles };
+            Ok(Loads { added: interval, typical: interval, all: interval })
+        };
+        let prices = by_distance(4_096, 1 << 18, mean).unwrap();
+        let found: Vec<_> = prices.iter().map(|p| (p.lines, p.walk.high)).collect();
+        let expected =
+            [(Some(256), 10.0), (Some(1 << 10), 10.0), (Some(4 << 10), 50.0), (Some(16 << 10), 50.0), (None, 50.0)];
+        assert_eq!(found, expected);
+        assert!(prices.iter().all(|p| p.walk.low == p.walk.high / 2.0 && p.load == p.walk));
     }
 }

@@ -3,7 +3,7 @@
 use super::changes::Change;
 use farreach_cost::today;
 use farreach_types::addr::BASE_SHIFT;
-use farreach_types::counts::{AdviceRow, Interval, MachineResult, TodayPrices};
+use farreach_types::counts::{AdviceRow, Interval, MachineResult, TlbCounts, TodayPrices};
 
 /// A change with what its machine counted.
 pub struct Simulated {
@@ -29,16 +29,26 @@ pub fn serial_share(today: &MachineResult, prices: &TodayPrices, run: Option<Run
 /// A row for each, in order; the first is today.
 pub fn rows(all: &[Simulated], prices: &TodayPrices, run: Option<Run>) -> Vec<AdviceRow> {
     let Some(first) = all.first() else { return Vec::new() };
-    let costs =
-        |of: &MachineResult| (today::translation(&of.counts.tlb, prices), today::first_touch(&of.counts.os, prices));
-    let base = costs(&first.result);
+    let touch = |of: &MachineResult| today::first_touch(&of.counts.os, prices);
+    let base_touch = touch(&first.result);
+    let rest = run.map(|run| (run.cycles - base_touch).max(0.0));
     let serial = serial_share(&first.result, prices, run);
-    let possible = today::possible(&base.0, run.map(|run| (run.cycles - base.1).max(0.0)));
+    // At one kind of prices: what part of them is possible, and what a machine saves.
+    let kind = |price: fn(&TlbCounts, &TodayPrices) -> Interval| {
+        let base = price(&first.result.counts.tlb, prices);
+        let possible = today::possible(&base, rest);
+        let saved = move |of: &MachineResult| {
+            today::saved((&base, base_touch), (&price(&of.counts.tlb, prices), touch(of)), possible)
+        };
+        (possible, saved)
+    };
+    let ((possible, by_all), (_, by_typical)) = (kind(today::translation), kind(today::typical_translation));
     let row = |simulated: &Simulated| {
         let Simulated { change, result } = simulated;
-        let (translation, touch) = costs(result);
-        let saved = today::saved((&base.0, base.1), (&translation, touch), possible);
+        let (translation, touch) = (today::translation(&result.counts.tlb, prices), touch(result));
+        let saved = by_all(result);
         let saved_percent = run.map(|run| today::percent(&saved, run.cycles));
+        let likely = |run: Run| Some(today::at_share(&today::percent(&by_typical(result), run.cycles), serial?));
         let small = |percent: &Interval| {
             let noise = run.map_or(0.0, |run| run.noise);
             percent.low.abs().max(percent.high.abs()) <= noise
@@ -55,7 +65,7 @@ pub fn rows(all: &[Simulated], prices: &TodayPrices, run: Option<Run>) -> Vec<Ad
             zeroed_bytes: result.counts.os.zeroed_pages << BASE_SHIFT,
             touch_cycles: touch,
             saved_cycles: saved,
-            likely_percent: saved_percent.as_ref().zip(serial).map(|(saved, share)| today::at_share(saved, share)),
+            likely_percent: run.and_then(likely),
             within_noise: saved_percent.as_ref().is_some_and(small),
             saved_percent,
             resident_bytes: result.memory.resident_bytes,

@@ -9,6 +9,7 @@ use farreach_cost::today;
 use farreach_live::Watch;
 use farreach_live::native::{Native, Way};
 use farreach_live::settings::Changed;
+use farreach_live::system::System;
 use farreach_types::counts::{AdviceRow, Interval, Verification};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,7 @@ pub struct Tried<'a> {
     /// The folder of settings.
     pub root: &'a Path,
     pub signals: &'a Watch,
+    pub system: &'a System,
 }
 
 /// Runs it `rounds` times each way.
@@ -62,15 +64,17 @@ pub fn verify(
     program: &Tried,
     rounds: u64,
 ) -> Result<Verification> {
-    let Tried { command, stdin, load, root, signals } = *program;
+    let Tried { command, stdin, load, root, signals, system } = *program;
     let today = Way { stdin: stdin.cloned(), ..Way::default() };
     let (words, way) = way(change, command, stdin);
     let writes: Vec<_> = change.writes.iter().map(|write| write.change(root)).collect();
-    let (mut as_it_is, mut changed) = (Vec::new(), Vec::new());
+    let (mut as_it_is, mut changed) = (Vec::new(), Vec::<(Native, _)>::new());
     for _ in 0..rounds {
-        as_it_is.push(trial::native(command, &today, load, signals).context("as it is")?);
+        let warm = trial::warm_bytes(system, as_it_is.iter().chain(&changed).map(|(native, _)| native));
+        as_it_is.push(trial::native(command, &today, load, signals, warm).context("as it is")?);
+        let warm = trial::warm_bytes(system, as_it_is.iter().chain(&changed).map(|(native, _)| native));
         let settings = (!writes.is_empty()).then(|| Changed::make(&writes)).transpose().context("--apply")?;
-        let run = trial::native(&words, &way, load, signals);
+        let run = trial::native(&words, &way, load, signals, warm);
         // Restored also where the program fails.
         settings.map_or(Ok(()), Changed::restore).context("--apply: not restored")?;
         changed.push(run.with_context(|| format!("with {}", change.words))?);

@@ -59,7 +59,7 @@ pub const CLUSTER_FRAMES: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "clustered",
     about: "a hierarchy whose second level has entries for clusters of pages (RMM15-42) or runs of them (CoLT)",
-    keys: &joined::<38>(&[&CLUSTER_ENTRIES, &CLUSTER_WAYS, &CLUSTER_PAGES, &CLUSTER_FRAMES], FIRST_LEVEL_KEYS),
+    keys: &joined::<39>(&[&CLUSTER_ENTRIES, &CLUSTER_WAYS, &CLUSTER_PAGES, &CLUSTER_FRAMES], FIRST_LEVEL_KEYS),
     build: |params| {
         host::check(params, "clustered", Entries::Runs)?;
         on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Clusters::new(params)?)?)))

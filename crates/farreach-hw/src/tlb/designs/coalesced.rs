@@ -56,7 +56,7 @@ pub const RUN_FILLS_L2: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "coalesced",
     about: "a hierarchy with a fully associative TLB of runs that grow and join (CoLT-FA)",
-    keys: &joined::<41>(&[&RUN_ENTRIES, &RUN_PAGES, &RUN_ORDER, &RUN_FILLS_L2], KEYS),
+    keys: &joined::<42>(&[&RUN_ENTRIES, &RUN_PAGES, &RUN_ORDER, &RUN_FILLS_L2], KEYS),
     build: |params| {
         host::check(params, "coalesced", Entries::Runs)?;
         on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Coalesced::new(params)?)?)))

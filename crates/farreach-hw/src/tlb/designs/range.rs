@@ -78,7 +78,7 @@ pub const L2_COOPERATION: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "range",
     about: "a hierarchy of page TLBs with a range TLB (RMM15)",
-    keys: &joined::<46>(
+    keys: &joined::<47>(
         &[
             &RANGE_ENTRIES,
             &RANGE_REPLACEMENT,

@@ -59,7 +59,7 @@ pub const VM_EXIT_CYCLES: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "segment",
     about: "a direct segment in front of a hierarchy of page TLBs (DS13)",
-    keys: &joined::<41>(&[&SERVED_BY, &SEGMENTS, &KERNEL_SEGMENT, &VM_EXIT_CYCLES], KEYS),
+    keys: &joined::<42>(&[&SERVED_BY, &SEGMENTS, &KERNEL_SEGMENT, &VM_EXIT_CYCLES], KEYS),
     build: |params| {
         host::check(params, "segment", Entries::Segment { served: params.text(SERVED_BY.name) != "pages" })?;
         check_kernel(params)?;

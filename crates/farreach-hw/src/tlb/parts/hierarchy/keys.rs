@@ -1,6 +1,7 @@
 //! The keys of a hierarchy.
 
 use super::cores::{CORES, IPI_CYCLES};
+use super::distances::WALK_DISTANCES;
 use super::host;
 use super::walk::{PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_COST, WALK_LEVELS};
 use crate::cache::levels::LEVEL_KEYS;
@@ -85,14 +86,15 @@ const OWN_KEYS: &[&Key] = &[
     &L2_FETCH_CYCLES,
     &L2_DATA_CYCLES,
     &WALK_COST,
+    &WALK_DISTANCES,
     &CORES,
     &IPI_CYCLES,
 ];
 /// Keys of everything but the second level.
-pub(in crate::tlb) const FIRST_LEVEL_KEYS: &[&Key] = &joined::<34>(OWN_KEYS, &joined::<16>(&LEVEL_KEYS, &host::KEYS));
+pub(in crate::tlb) const FIRST_LEVEL_KEYS: &[&Key] = &joined::<35>(OWN_KEYS, &joined::<16>(&LEVEL_KEYS, &host::KEYS));
 const SECOND_LEVEL_KEYS: &[&Key] = &[&L2, &L2I, &L2_FRACTURE];
 /// Keys of a hierarchy with a second level of page TLBs.
-pub(in crate::tlb) const KEYS: &[&Key] = &joined::<37>(FIRST_LEVEL_KEYS, SECOND_LEVEL_KEYS);
+pub(in crate::tlb) const KEYS: &[&Key] = &joined::<38>(FIRST_LEVEL_KEYS, SECOND_LEVEL_KEYS);
 
 /// Two lists of keys, `N` together.
 pub(in crate::tlb) const fn joined<const N: usize>(

@@ -6,6 +6,7 @@
 //! filled into the first.
 
 pub mod cores;
+mod distances;
 pub mod host;
 mod keys;
 pub(in crate::tlb) mod level;

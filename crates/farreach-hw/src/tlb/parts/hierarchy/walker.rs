@@ -1,6 +1,7 @@
 //! The page-table walker of x86-64: a radix tree of four or five levels with leaves of 4 KB, 2 MB and 1 GB, and caches
 //! of its upper levels. A node is known by address space, level and the part of the page number that leads to it.
 
+use super::distances::{Distances, LINE_ORDER, WALK_DISTANCES};
 use super::host::Host;
 use super::nodes::{Entry, Nodes, Pointer, RADIX};
 use super::walk::{PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_LEVELS, by_caches, leaf_level};
@@ -23,6 +24,8 @@ pub(in crate::tlb) struct Walker {
     caches: Vec<Option<Store<Pointer>>>,
     /// Addresses of the nodes, if references are recorded.
     nodes: Option<Nodes>,
+    /// What is counted with `walk_distances`.
+    distances: Option<Box<Distances>>,
     /// The second dimension, in a virtual machine whose host walks.
     host: Option<Host>,
     /// Walks are never filtered.
@@ -49,6 +52,7 @@ impl Walker {
         Ok(Walker {
             caches: (1..levels).map(cache).collect::<Result<_, _>>()?,
             nodes: (by_caches(params) || host.is_some()).then(|| Nodes::from(first)),
+            distances: params.flag(WALK_DISTANCES.name).then(Box::default),
             host,
             ignored_report: Unfiltered::unread(),
         })
@@ -56,6 +60,11 @@ impl Walker {
 
     fn tag(asid: Asid, vpn: Vpn, level: u8) -> Tag {
         Tag::of(asid, vpn, RADIX * level)
+    }
+
+    /// The line of the leaf of a base page.
+    fn line(asid: Asid, vpn: Vpn) -> Tag {
+        Tag::of(asid, vpn, LINE_ORDER)
     }
 
     /// Walks for a page (DS13-36). The deepest cached entry on the way is used; entries read below it, except the leaf,
@@ -66,7 +75,11 @@ impl Walker {
     /// once.
     pub fn walk(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts, mut reads: Option<&mut Vec<NodeRead>>) {
         let (leaf, levels) = (leaf_level(pte.order), self.caches.len() as u8 + 1);
-        let Walker { caches, nodes, host, ignored_report } = self;
+        let Walker { caches, nodes, distances, host, ignored_report } = self;
+        if let Some(distances) = distances.as_mut().filter(|_| leaf == 0) {
+            let class = distances.read(Walker::line(at.asid, at.vpn));
+            *counts.walk_distances.class(class) += 1;
+        }
         if nodes.is_none() && caches.iter().all(Option::is_none) {
             // No cache and no caller needs the nodes.
             counts.walk.walks += 1;
