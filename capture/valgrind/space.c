@@ -9,6 +9,7 @@
 
 extern Addr VG_(brk_limit);
 extern UChar VG_(trampoline_stuff_start);
+extern SysRes VG_(do_syscall)(UWord number, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord);
 extern const NSegment* __real_vgPlain_am_find_nsegment(Addr a);
 
 static Addr break_now;  /* as the last brk returned it */
@@ -21,6 +22,7 @@ static Bool spare_used;
 /* Not in the tool headers of the core. */
 enum {
    PKEY_MPROTECT = 329, PROT_GROWSDOWN = 0x01000000, SHM_EXEC = 0100000, MAP_POPULATE = 0x8000,
+   SET_THP_DISABLE = 41, GET_THP_DISABLE = 42,
    ZERO_DEVICE = 1 << 8 | 5 /* device number of /dev/zero */
 };
 
@@ -60,6 +62,15 @@ static UInt segment_flags(const NSegment* s)
    return (s->hasR ? FR_READ : 0) | (s->hasW ? FR_WRITE : 0) | (s->hasX ? FR_EXECUTE : 0);
 }
 
+/* What the process may have of transparent huge pages. It is asked, since what was set is what is given: a kernel may
+   not know a flag. */
+static void thp_rule(Bool at_start)
+{
+   SysRes rule = VG_(do_syscall)(__NR_prctl, GET_THP_DISABLE, 0, 0, 0, 0, 0, 0, 0);
+   if (!sr_isError(rule) && (sr_Res(rule) != 0 || !at_start))
+      emit_record(FR_THP, 1, sr_Res(rule), 0, 0, 0);
+}
+
 /* All mappings of a fresh program image. The core keeps its own apart. */
 void space_start(ThreadId tid)
 {
@@ -92,6 +103,7 @@ void space_start(ThreadId tid)
       map(s->start, s->end + 1 - s->start, flags, offset, name);
    }
    VG_(free)(starts);
+   thp_rule(True); /* what is set stays over an exec */
 }
 
 /* Code at this address is about to run for the first time. */
@@ -273,6 +285,10 @@ void space_syscall(UInt number, UWord* args, SysRes result)
          break;
       case __NR_brk:
          brk_changed(sr_Res(result));
+         break;
+      case __NR_prctl:
+         if (args[0] == SET_THP_DISABLE)
+            thp_rule(False);
          break;
       case __NR_shmat:
          shm_attached(sr_Res(result), args[2]);

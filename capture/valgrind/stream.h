@@ -33,7 +33,7 @@
 #define FARREACH_STREAM_H
 
 #define FR_MAGIC        0x31484341455252ULL /* in control and in every ring */
-#define FR_VERSION      4
+#define FR_VERSION      5
 
 #define FR_CHUNKS       8
 #define FR_CHUNK_WORDS  32768
@@ -104,7 +104,8 @@ enum fr_record {
                        it and all after it did not happen */
    FR_EXEC,         /* an exec is being tried: what follows is FR_EXEC_FAILED, or FR_START of another ring, same pid */
    FR_EXEC_FAILED,
-   FR_END           /* 0: status | signal << 32 (one of them)  1: tally, see FR_TALLY */
+   FR_END,          /* 0: status | signal << 32 (one of them)  1: tally, see FR_TALLY */
+   FR_THP           /* 0: what prctl(PR_GET_THP_DISABLE) says */
 };
 
 enum fr_map {

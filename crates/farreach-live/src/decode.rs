@@ -2,8 +2,8 @@
 
 use farreach_types::addr::Asid;
 use farreach_types::event::{
-    Advice, Backing, Batch, Block, Broken, ById, End, Kind, MAX_BLOCKS, Mapping, OP_BIT, Op, addresses, block_id,
-    block_word, words_behind,
+    Advice, Backing, Batch, Block, Broken, ById, End, Kind, MAX_BLOCKS, Mapping, OP_BIT, Op, ThpRule, addresses,
+    block_id, block_word, words_behind,
 };
 use farreach_types::plural::with_noun;
 use std::sync::Arc;
@@ -195,6 +195,12 @@ impl Decoder {
                 };
                 Op::Advise { start, len, advice }
             }
+            record::THP => Op::Thp(match p.at(0)? {
+                0 => ThpRule::System,
+                1 => ThpRule::Never,
+                3 => ThpRule::Advised,
+                other => return Err(format!("unknown rule of transparent huge pages {other}")),
+            }),
             record::THREAD_START => Op::ThreadStart { thread: p.at(0)? as u32 },
             record::THREAD_EXIT => Op::ThreadExit { thread: p.at(0)? as u32 },
             record::SWITCH => Op::Switch { thread: p.at(0)? as u32 },

@@ -294,6 +294,7 @@ impl RegionLifetimes {
             }
             Op::Define { .. }
             | Op::Advise { .. }
+            | Op::Thp(_)
             | Op::ThreadStart { .. }
             | Op::ThreadExit { .. }
             | Op::Switch { .. } => {}

@@ -13,7 +13,7 @@
 //!   is unmapped or dropped.
 //! * OG-6 At fork the child gets the same pages and entries.
 
-use farreach_types::event::{Backing, Mapping, Op, Prot};
+use farreach_types::event::{Backing, Mapping, Op, Prot, ThpRule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -63,11 +63,12 @@ impl Page {
 pub struct Space<E> {
     pub pages: BTreeMap<u64, Page>,
     pub table: BTreeMap<u64, E>,
+    pub thp: ThpRule,
 }
 
 impl<E> Default for Space<E> {
     fn default() -> Space<E> {
-        Space { pages: BTreeMap::new(), table: BTreeMap::new() }
+        Space { pages: BTreeMap::new(), table: BTreeMap::new(), thp: ThpRule::System }
     }
 }
 

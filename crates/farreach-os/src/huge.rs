@@ -6,15 +6,17 @@ use crate::contract::What;
 use crate::os::Os;
 use crate::page_table::entry::{Entry, attributes};
 use crate::placement::contract::{CollapsePolicy, FrameRequest};
-use crate::region::Region;
+use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
+use farreach_types::event::ThpRule;
 
 impl Os {
     /// Serves a fault with the largest superpage that fits. Its aligned group lies inside a region of private anonymous
     /// memory, no page of it is mapped or has contents, and there is a free block for it.
     pub(super) fn superpage_fault(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
         let request = FrameRequest { vpn, object: region.object, page: region.page_of(vpn) };
-        let orders = self.placement.superpage_orders(&self.memory, request, region.advice).to_vec();
+        let advice = self.huge_advice(asid, region);
+        let orders = self.placement.superpage_orders(&self.memory, request, advice).to_vec();
         if orders.is_empty() || !self.memory.objects.get(region.object).private {
             return false;
         }
@@ -56,6 +58,17 @@ impl Os {
         false
     }
 
+    /// What was advised of a region, as far as its process lets it count: prctl(2), PR_SET_THP_DISABLE. Rest of a huge
+    /// page of a pool is no matter of THP.
+    fn huge_advice(&self, asid: Asid, region: &Region) -> HugeAdvice {
+        match (self.spaces[asid.0 as usize].thp, region.advice) {
+            (ThpRule::Never, HugeAdvice::Huge | HugeAdvice::None) | (ThpRule::Advised, HugeAdvice::None) => {
+                HugeAdvice::NoHuge
+            }
+            (_, advice) => advice,
+        }
+    }
+
     /// A block for a superpage. Compacts memory if there is none.
     fn superpage_block(&mut self, request: FrameRequest, order: u8) -> Option<Pfn> {
         let block = self.placement.superpage_block(&mut self.memory, request, order);
@@ -72,7 +85,10 @@ impl Os {
         let group = VpnRange { start: vpn.align_down(background.order.into()), pages: 1 << background.order };
         let request = FrameRequest { vpn, object: region.object, page: region.page_of(vpn) };
         let wanted = self.memory.objects.get(region.object).private
-            && self.placement.superpage_orders(&self.memory, request, region.advice).contains(&background.order);
+            && self
+                .placement
+                .superpage_orders(&self.memory, request, self.huge_advice(asid, region))
+                .contains(&background.order);
         if wanted && inside(group, region.range) {
             self.collapse_queue.push(asid, group.start);
         }

@@ -5,6 +5,7 @@ use crate::page_table::PageTable;
 use crate::ranges::process::Ranges;
 use crate::region::Regions;
 use farreach_types::addr::{Asid, VpnRange};
+use farreach_types::event::ThpRule;
 use farreach_types::translation::Segment;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -29,6 +30,8 @@ pub(crate) struct Space {
     pub parts: Parts,
     /// Whether the trace says what is mapped. Otherwise one anonymous object fills the space.
     pub mapped_by_events: bool,
+    /// Which regions may have transparent huge pages.
+    pub thp: ThpRule,
     /// The promotion policy's counts of mapped pages in aligned groups.
     pub populations: HashMap<(u32, u64), u32, FixedState>,
     /// Its share of the count of virtual pages.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use farreach_types::addr::Asid;
 use farreach_types::error::Result;
 use farreach_types::event::{
-    Advice, Backing, Batch, Block, DataRef, End, Instr, Kind, Mapping, NOT_EXECUTED, Op, Prot, Source,
+    Advice, Backing, Batch, Block, DataRef, End, Instr, Kind, Mapping, NOT_EXECUTED, Op, Prot, Source, ThpRule,
 };
 
 /// Where the code of generated programs lies.
@@ -215,7 +215,7 @@ impl Program {
         let (start, len) = s.maps[pick];
         let pages = 4096 * self.rng.random_range(1..64);
         let free = s.maps.last().map_or(DATA, |m| m.0 + m.1) + pages;
-        match self.rng.random_range(0..9) {
+        match self.rng.random_range(0..10) {
             0 => {
                 let backing = Backing::File { path: "/usr/lib/libc.so.6".into(), offset: pages };
                 let backing = if self.rng.random_bool(0.5) { Backing::Anonymous } else { backing };
@@ -251,6 +251,10 @@ impl Program {
                 batch.push_op(Op::Switch { thread: 1 });
                 batch.push_op(Op::ThreadExit { thread: s.threads });
                 s.threads -= 1;
+            }
+            8 => {
+                let all = [ThpRule::System, ThpRule::Advised, ThpRule::Never];
+                batch.push_op(Op::Thp(all[self.rng.random_range(0..3)]));
             }
             _ => batch.push_op(Op::Switch { thread: self.rng.random_range(1..=s.threads) }),
         }

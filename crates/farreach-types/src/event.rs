@@ -21,7 +21,7 @@ mod op;
 
 pub use blocks::{Blocks, Broken, MAX_BLOCKS, StreamError, addresses};
 pub use by_id::ById;
-pub use op::{Advice, Backing, End, Mapping, Op, Prot};
+pub use op::{Advice, Backing, End, Mapping, Op, Prot, ThpRule};
 
 use crate::Error;
 use crate::addr::Asid;

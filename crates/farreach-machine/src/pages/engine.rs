@@ -94,6 +94,7 @@ impl PageEngine {
             Op::Start { .. }
             | Op::Protect { .. }
             | Op::Advise { .. }
+            | Op::Thp(_)
             | Op::ThreadStart { .. }
             | Op::ThreadExit { .. }
             | Op::Switch { .. } => {}

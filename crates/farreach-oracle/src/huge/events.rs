@@ -25,6 +25,7 @@ impl PlainHuge {
                     Advice::WillNeed => {}
                 }
             }
+            Op::Thp(rule) => self.paging.programs.space(process).thp = *rule,
             Op::Fork { child } => self.paging.fork(process, child.0),
             Op::End(_) => self.paging.programs.end(process),
             _ => {}

@@ -3,6 +3,7 @@
 use super::{Background, From, PlainHuge, group};
 use crate::paging::{Entry, Full};
 use crate::program::{Name, Page};
+use farreach_types::event::ThpRule;
 use std::ops::Range;
 
 impl PlainHuge {
@@ -10,7 +11,7 @@ impl PlainHuge {
         self.paging.counts.page_faults += 1;
         let known = self.page(process, page);
         let known = known.unwrap_or_else(|| self.paging.programs.stray(process, page));
-        for order in self.sizes(&known) {
+        for order in self.sizes(process, &known) {
             let group = group(page, order);
             let inside = self.covers(process, page, &group);
             let empty = group.clone().all(|page| self.entry(process, page).is_none());
@@ -37,11 +38,14 @@ impl PlainHuge {
     }
 
     /// The sizes that this memory may have (OS-1).
-    fn sizes(&self, page: &Page) -> Vec<u32> {
+    fn sizes(&self, process: u32, page: &Page) -> Vec<u32> {
+        let rule = self.paging.programs.spaces[&process].thp;
         let wanted = match self.config.from {
+            From::Pool { .. } => true,
+            _ if rule == ThpRule::Never => false,
+            _ if rule == ThpRule::Advised => page.huge == Some(true),
             From::Memory { by_advice_only: true, .. } => page.huge == Some(true),
             From::Memory { .. } => page.huge != Some(false),
-            From::Pool { .. } => true,
         };
         if page.private() && wanted { self.config.orders.clone() } else { Vec::new() }
     }
@@ -95,7 +99,10 @@ impl PlainHuge {
         let group = group(page, order);
         let waits = (process, group.start);
         // OS-3.
-        if self.sizes(known).contains(&order) && self.covers(process, page, &group) && !self.waiting.contains(&waits) {
+        if self.sizes(process, known).contains(&order)
+            && self.covers(process, page, &group)
+            && !self.waiting.contains(&waits)
+        {
             self.waiting.push_back(waits);
         }
         self.faults += 1;

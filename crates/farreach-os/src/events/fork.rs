@@ -17,8 +17,8 @@ impl Os {
         self.space(child);
         let parent = self.space(asid);
         let regions: Vec<Region> = parent.regions.iter().cloned().collect();
-        let (mapped_by_events, parts, program) =
-            (parent.mapped_by_events, parent.parts.clone(), parent.program.clone());
+        let (mapped_by_events, parts, program, thp) =
+            (parent.mapped_by_events, parent.parts.clone(), parent.program.clone(), parent.thp);
         let mut copies: HashMap<ObjectId, ObjectId> = HashMap::new();
         for region in &regions {
             if self.memory.objects.get(region.object).private && !copies.contains_key(&region.object) {
@@ -27,7 +27,7 @@ impl Os {
         }
         let copy = |object: ObjectId| copies.get(&object).copied().unwrap_or(object);
         *self.space(child) =
-            Space { mapped_by_events, parts, program, paged_until_exit_of: vec![child], ..Space::default() };
+            Space { mapped_by_events, parts, program, thp, paged_until_exit_of: vec![child], ..Space::default() };
         for region in &regions {
             self.insert(child, Region { object: copy(region.object), ..region.clone() });
         }

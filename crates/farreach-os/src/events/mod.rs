@@ -23,6 +23,7 @@ impl Os {
                 self.space(asid).program = Some(Arc::clone(program));
             }
             Op::Fork { child } => self.fork(asid, *child),
+            Op::Thp(rule) => self.space(asid).thp = *rule,
             Op::End(_) => self.end(asid),
             op if self.shift == BASE_SHIFT => {
                 base_pages::in_4k_pages(op).into_iter().for_each(|step| self.step(asid, step))

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use super::wire::{Cursor, put_string, put_varint, unzigzag, zigzag};
 use super::{MAX_BLOCK_ITEMS, MAX_STRING_BYTES};
 use farreach_types::addr::Asid;
-use farreach_types::event::{Advice, Backing, Block, DataRef, End, Instr, Kind, MAX_BLOCKS, Mapping, Op, Prot};
+use farreach_types::event::{
+    Advice, Backing, Block, DataRef, End, Instr, Kind, MAX_BLOCKS, Mapping, Op, Prot, ThpRule,
+};
 use farreach_types::plural::with_noun;
 
 const ASID: u8 = 0;
@@ -24,6 +26,7 @@ const THREAD_START: u8 = 10;
 const THREAD_EXIT: u8 = 11;
 const SWITCH: u8 = 12;
 const END: u8 = 13;
+const THP: u8 = 14;
 
 /// One record of the event column.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -123,7 +126,13 @@ impl OpState {
                 3 => End::Lost,
                 n => return Err(format!("kind of end {n}; 0 to 3 are known")),
             }),
-            n => return Err(format!("event {n}; {ASID} to {END} are known")),
+            THP => Op::Thp(match c.byte()? {
+                0 => ThpRule::System,
+                1 => ThpRule::Advised,
+                2 => ThpRule::Never,
+                n => return Err(format!("rule {n} of transparent huge pages; 0 to 2 are known")),
+            }),
+            n => return Err(format!("event {n}; {ASID} to {THP} are known")),
         };
         Ok(Record::Op(op))
     }
@@ -216,6 +225,14 @@ pub(crate) fn put_op(out: &mut Vec<u8>, op: &Op) -> Result<(), String> {
                 Advice::NoHugePage => 2,
                 Advice::WillNeed => 3,
             });
+        }
+        Op::Thp(rule) => {
+            let rule = match rule {
+                ThpRule::System => 0,
+                ThpRule::Advised => 1,
+                ThpRule::Never => 2,
+            };
+            out.extend_from_slice(&[THP, rule]);
         }
         Op::ThreadStart { thread } => put(THREAD_START, &[u64::from(*thread)]),
         Op::ThreadExit { thread } => put(THREAD_EXIT, &[u64::from(*thread)]),

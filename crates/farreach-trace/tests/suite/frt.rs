@@ -135,6 +135,7 @@ fn every_op() -> Vec<Op> {
     for advice in [Advice::DontNeed, Advice::HugePage, Advice::NoHugePage, Advice::WillNeed] {
         ops.push(Op::Advise { start: 4096, len: 1, advice });
     }
+    ops.extend([ThpRule::System, ThpRule::Advised, ThpRule::Never].map(Op::Thp));
     for end in [End::Exit(i32::MIN), End::Exit(0), End::Signal(9), End::Exec, End::Lost] {
         ops.push(Op::End(end));
     }

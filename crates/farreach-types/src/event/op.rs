@@ -73,6 +73,18 @@ pub enum Advice {
     WillNeed,
 }
 
+/// Which memory of a process may have transparent huge pages, by prctl(PR_SET_THP_DISABLE). Children inherit it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+pub enum ThpRule {
+    /// What the system's mode and madvise say.
+    #[default]
+    System,
+    /// Regions with MADV_HUGEPAGE alone (PR_THP_DISABLE_EXCEPT_ADVISED, Linux 6.18), whatever the mode.
+    Advised,
+    /// None.
+    Never,
+}
+
 /// How an address space ends.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum End {
@@ -149,6 +161,8 @@ pub enum Op {
         /// What was advised.
         advice: Advice,
     },
+    /// prctl(PR_SET_THP_DISABLE), and at the start of a program what it has from its parent.
+    Thp(ThpRule),
     /// A thread begins.
     ThreadStart {
         /// Thread number inside its process.

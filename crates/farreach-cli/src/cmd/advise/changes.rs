@@ -1,6 +1,7 @@
 //! What can be changed on this machine for this program.
 
-use super::kernel::{Write, after, mode, policy};
+use super::kernel::{Write, after};
+use crate::cmd::this::policy::{mode, policy};
 use farreach_cost::today::pool_pages;
 use farreach_live::AllocatorKind;
 use farreach_live::system::{System, Thp};

@@ -2,7 +2,6 @@
 
 use farreach_live::settings;
 use farreach_live::system::{System, Thp};
-use farreach_types::addr::Bytes;
 use std::path::{Path, PathBuf};
 
 /// The folder of transparent huge pages below the root.
@@ -51,49 +50,6 @@ impl Write {
     }
 }
 
-/// The sizes that are on, largest first, with the mode that counts for each.
-fn sizes(thp: &Thp) -> Vec<(u64, String)> {
-    let global = thp.enabled.clone().unwrap_or_else(|| "never".into());
-    let huge = thp.pmd_bytes.unwrap_or(2 << 20);
-    let mut all: Vec<(u64, String)> = thp
-        .sizes
-        .iter()
-        .map(|size| (size.bytes, if size.enabled == "inherit" { global.clone() } else { size.enabled.clone() }))
-        .collect();
-    // Kernels before 6.8 have one size.
-    if all.is_empty() {
-        all.push((huge, global));
-    }
-    all.retain(|(_, mode)| mode != "never");
-    all.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-    all
-}
-
-/// The keys that simulate these settings.
-///
-/// # Errors
-/// Sizes have different modes, which one machine cannot have.
-pub fn policy(thp: Option<&Thp>) -> Result<String, String> {
-    let sizes = thp.map(sizes).unwrap_or_default();
-    // khugepaged is left out: its clock is time.
-    let mut keys = "placement=thp,khugepaged=0".to_owned();
-    let Some((largest, mode)) = sizes.first() else { return Ok(keys + ",thp=never") };
-    if let Some((other, different)) = sizes.iter().find(|(_, other)| other != mode) {
-        return Err(format!(
-            "sizes of transparent huge pages with different modes are not simulated: {} is '{mode}', {} '{different}'",
-            Bytes(*largest),
-            Bytes(*other)
-        ));
-    }
-    keys += &format!(",thp={mode},thp_size={}", Bytes(*largest));
-    let mut others: Vec<String> = sizes[1..].iter().map(|(bytes, _)| Bytes(*bytes).to_string()).collect();
-    others.reverse();
-    if !others.is_empty() {
-        keys += &format!(",mthp_sizes={}", others.join("+"));
-    }
-    Ok(keys)
-}
-
 /// The settings after these writes.
 pub fn after(thp: &Thp, writes: &[Write]) -> Thp {
     let mut thp = thp.clone();
@@ -108,11 +64,6 @@ pub fn after(thp: &Thp, writes: &[Write]) -> Thp {
     thp
 }
 
-/// The mode that counts for the largest size; `never` without huge pages.
-pub fn mode(thp: Option<&Thp>) -> String {
-    thp.map(sizes).and_then(|sizes| sizes.into_iter().next()).map_or("never".into(), |(_, mode)| mode)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,24 +72,6 @@ mod tests {
     fn thp(enabled: &str, sizes: &[(u64, &str)]) -> Thp {
         let size = |(kilobytes, enabled): &(u64, &str)| ThpSize { bytes: kilobytes << 10, enabled: (*enabled).into() };
         Thp { enabled: Some(enabled.into()), sizes: sizes.iter().map(size).collect(), ..Thp::default() }
-    }
-
-    #[test]
-    fn settings_become_keys() {
-        let keys = |thp: Thp| policy(Some(&thp)).unwrap();
-        let start = "placement=thp,khugepaged=0";
-        assert_eq!(policy(None).unwrap(), format!("{start},thp=never"));
-        assert_eq!(keys(thp("madvise", &[])), format!("{start},thp=madvise,thp_size=2M"));
-        assert_eq!(keys(thp("always", &[(64, "never"), (2048, "inherit")])), format!("{start},thp=always,thp_size=2M"));
-        let both = thp("always", &[(16, "inherit"), (64, "always"), (2048, "inherit")]);
-        assert_eq!(keys(both), format!("{start},thp=always,thp_size=2M,mthp_sizes=16K+64K"));
-        assert_eq!(
-            keys(thp("never", &[(64, "always"), (2048, "inherit")])),
-            format!("{start},thp=always,thp_size=64K")
-        );
-        assert_eq!(keys(thp("never", &[(64, "never"), (2048, "inherit")])), format!("{start},thp=never"));
-        let mixed = policy(Some(&thp("madvise", &[(64, "always"), (2048, "inherit")]))).unwrap_err();
-        assert!(mixed.contains("2M is 'madvise', 64K 'always'"), "{mixed}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The processor at hand as a machine: `this` where the name of a preset is asked for, and `farreach machines --this`.
 
 pub mod measure;
+pub mod policy;
 mod sweep;
 
 use farreach_live::CpuidLeaf;
@@ -30,9 +31,10 @@ pub fn toml(prices: &Prices) -> String {
 
 /// As [`MachineSpec::parse`], where `this[:key=value,...]` is a name too.
 pub fn parse(text: &str, seed: u64) -> Result<MachineSpec, Error> {
-    match text.split_once(':').unwrap_or((text, "")) {
-        (NAME, overrides) => MachineSpec::from_toml(text, &toml(&Prices::default()), overrides, seed),
-        _ => MachineSpec::parse(text, seed),
+    let text = policy::expanded(text)?;
+    match text.split_once(':').unwrap_or((&text, "")) {
+        (NAME, overrides) => MachineSpec::from_toml(&text, &toml(&Prices::default()), overrides, seed),
+        _ => MachineSpec::parse(&text, seed),
     }
 }
 
@@ -40,10 +42,10 @@ pub fn parse(text: &str, seed: u64) -> Result<MachineSpec, Error> {
 pub fn parse_all(texts: impl IntoIterator<Item = impl AsRef<str>>, seed: u64) -> Result<Vec<MachineSpec>, Error> {
     let mut all = Vec::new();
     for text in texts {
-        let text = text.as_ref();
+        let text = policy::expanded(text.as_ref())?;
         match text.split(':').next() {
-            Some(NAME) => all.push(parse(text, seed)?),
-            _ => all.extend(MachineSpec::parse_all([text], seed)?),
+            Some(NAME) => all.push(parse(&text, seed)?),
+            _ => all.extend(MachineSpec::parse_all([&text], seed)?),
         }
     }
     Ok(all)

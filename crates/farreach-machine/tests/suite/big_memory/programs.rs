@@ -2,7 +2,7 @@
 
 use farreach_oracle::dice::Dice;
 use farreach_types::addr::Asid;
-use farreach_types::event::{Advice, Backing, End, Kind, Mapping, Op, Prot};
+use farreach_types::event::{Advice, Backing, End, Kind, Mapping, Op, Prot, ThpRule};
 
 const READ_ONLY: Prot = Prot { read: true, write: false, exec: false };
 /// Processes at a time.
@@ -116,7 +116,8 @@ impl Programs {
             62..72 => Op::Protect { start, len, prot: self.dice.pick(&[Prot::RW, Prot::RW, READ_ONLY, Prot::NONE]) },
             72..84 => self.remap(),
             84..86 => Op::Advise { start, len, advice: Advice::DontNeed },
-            86..89 => {
+            86 => Op::Thp(self.dice.pick(&[ThpRule::System, ThpRule::Advised, ThpRule::Never])),
+            87..89 => {
                 let advice = self.dice.pick(&[Advice::HugePage, Advice::NoHugePage, Advice::WillNeed]);
                 Op::Advise { start, len, advice }
             }
