@@ -42,7 +42,7 @@ pub struct WatchArgs {
     #[arg(long = "for", value_name = "TIME", value_parser = time, default_value = "30s")]
     length: Duration,
     /// Length of an interval. A page counts as used if it was used in it. Default: 1s, or longer where watching would
-    /// take more than 2 % of a processor, or cost the process 0.6 % of its time
+    /// take more than 2 % of a processor, or cost the process 0.4 % of its time
     #[arg(long, value_name = "TIME", value_parser = time)]
     interval: Option<Duration>,
     /// How to watch. Default: the best that works here. soft-dirty sees stores alone and costs a page fault for each
@@ -62,7 +62,7 @@ const PROCESSOR: f64 = 0.02;
 const FEWEST: u32 = 4;
 /// The part of the processor time of the process that its used pages may cost it, in intervals of farreach's own
 /// choice. The first, shorter interval comes on top.
-const PROCESS: f64 = 0.006;
+const PROCESS: f64 = 0.004;
 /// A process takes at least this part of a processor, or what it pays is not to be noticed.
 const BUSY: f64 = 0.1;
 
