@@ -19,8 +19,9 @@ const BETWEEN: usize = 8;
 const ROUNDS: usize = 7;
 
 /// What the first use of a page in an interval takes beyond a later one, in processor time: the processor has to set
-/// its used bit, which throws away the loads that it had begun; or where stores alone are watched, the kernel serves a
-/// fault. The TLB is flushed before both, if it is flushed when an interval begins.
+/// its used bit, or where stores alone are watched, the kernel serves a fault. The TLB is flushed before both, if it is
+/// flushed when an interval begins. It may be less than in the watched process, whose loads wait for memory: the book
+/// (watch) compares the two.
 ///
 /// # Errors
 /// There is no memory, or `clear_refs` does not work.
