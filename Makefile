@@ -95,10 +95,12 @@ test: all
 	$(call run-tests,FARREACH_RELEASE=$(CURDIR)/$(OPTIMISED),--workspace $(NO_PYTHON) --exclude farreach-rtl)
 
 # What it adds: ten times the random streams against the plain models and in the conformance suite; the whole small set
-# of papers, with each lookup compared with the page table.
+# of papers, with each lookup compared with the page table; and, as root, 100 kills while settings are changed.
 test-long: all
 	@echo "make: running every test at length; this takes an hour or more"
 	$(call run-tests,FARREACH_TIMES=10,--workspace $(NO_PYTHON))
+	@echo "make: killing farreach at random moments while it has changed settings of this machine, 100 times"
+	@benches/killed.sh 100
 
 # --- make rtl ---------------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Draws the picture of each paper from fixtures/papers/small.csv.
+"""Draws the picture of each paper from fixtures/papers/small.csv, and that of a measured TLB from fixtures/tlbs.
 
 Usage: docs/book/pictures.py fixtures/papers/small.csv docs/book/src/papers
 """
-import csv, math, pathlib, sys
+import csv, json, math, pathlib, sys
 
 SOURCE, OUT = sys.argv[1], pathlib.Path(sys.argv[2])
 ROWS = list(csv.DictReader(open(SOURCE)))
@@ -200,6 +200,41 @@ def rmm15():
     p.save("rmm15.svg")
 
 
+def tlbs():
+    """Cycles of translation by pages of a chain, as `farreach machines --this --measure --json` has them."""
+    found = json.load(open(pathlib.Path(SOURCE).parent.parent / "tlbs" / "granite-rapids-vm.json"))
+    p = Picture(860, 380, "Cycles that translation adds to a load, by pages of the chain (both logarithmic)",
+                "Measured data TLB of a virtual machine on a Granite Rapids, with described entries and knees")
+    names = {(4096, 1): "4 KB, side by side", (4096, 9): "4 KB, every 9th", (2 << 20, 1): "2 MB, side by side"}
+    p.legend(60, 44, [(k, names[c["page_size"], c["stride_pages"]]) for k, c in zip("abc", found["curves"])], 170)
+    axes = Axes(p, (60, 100, 840, 330), 1, 10000, [(10 ** k, f"{10 ** k:,}") for k in range(5)], True)
+    most = max(point["pages"] for c in found["curves"] for point in c["points"])
+    x = lambda pages: axes.x0 + (axes.x1 - axes.x0) * math.log(pages) / math.log(most)
+    for pages in (1, 10, 100, 1000, 10000, 100000):
+        p.add(f'<line class="grid" x1="{x(pages):.1f}" x2="{x(pages):.1f}" y1="{axes.y0}" y2="{axes.y1}"/>')
+        p.text(x(pages), axes.y1 + 16, f"{pages:,}", "small", "middle")
+    p.text(axes.x1, axes.y1 + 34, "pages of the chain; a cycle or less stands at 1", "small", "end")
+    described = {}
+    for knee in found["knees"]:
+        if knee["described"]:
+            described.setdefault(knee["described"], []).append(f"{knee['page_size'] >> 10:,} KB")
+    for i, (entries, sizes) in enumerate(sorted(described.items())):
+        y = 62 + 14 * (i % 2)
+        p.add(f'<line class="axis" stroke-dasharray="4 3" x1="{x(entries):.1f}" x2="{x(entries):.1f}" y1="{y}" '
+              f'y2="{axes.y1}"/>')
+        size = ", ".join(dict.fromkeys(sizes)).replace("2,048 KB", "2 MB")
+        p.text(x(entries) - 4, y + 6, f"{entries:,} described, {size}", "small", "end")
+    for kind, curve in zip("abc", found["curves"]):
+        points = " ".join(f"{x(o['pages']):.1f},{axes.y(o['cycles']):.1f}" for o in curve["points"])
+        p.add(f'<polyline class="line {kind}" points="{points}"/>')
+        for knee in found["knees"]:
+            if (knee["page_size"], knee["stride_pages"]) == (curve["page_size"], curve["stride_pages"]):
+                at = next(o for o in curve["points"] if o["pages"] == knee["entries"])
+                p.add(f'<circle class="dot {kind}" cx="{x(at["pages"]):.1f}" cy="{axes.y(at["cycles"]):.1f}" r="4">'
+                      f'<title>level {knee["level"]}: up to {knee["entries"]} pages</title></circle>')
+    p.save("../guide/tlbs.svg")
+
+
 OUT.mkdir(parents=True, exist_ok=True)
-for draw in (t94, ps, sv97, ds13, rmm15):
+for draw in (t94, ps, sv97, ds13, rmm15, tlbs):
     draw()

@@ -20,6 +20,7 @@ mod decode;
 mod fault;
 #[doc(hidden)]
 pub mod fuzz;
+mod guard;
 mod launch;
 mod layout;
 mod limits;

@@ -16,11 +16,12 @@ pub struct CpuidLeaf {
 
 /// Leaves that say something about identity, TLBs or caches, and how many subleaves of each.
 #[cfg(target_arch = "x86_64")]
-const LEAVES: [(u32, u32); 19] = [
+const LEAVES: [(u32, u32); 20] = [
     (0x0, 1),
     (0x1, 1),
     (0x2, 1),
     (0x4, 8),
+    (0x7, 3),
     (0xb, 1),
     (0x18, 32),
     (0x1a, 1),

@@ -1,28 +1,16 @@
 //! Settings of the kernel that are changed for a while, and restored also if this process is killed.
 
+use crate::guard::Guard;
 use std::fs;
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 
-/// A file below `/sys` or `/proc/sys` and what is to be in it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Change {
-    /// The file.
-    pub file: PathBuf,
-    /// The word or number.
-    pub value: String,
-}
-
-/// Waits for the end of its input, which is when the process that holds the other end is gone, and restores: words are
-/// file, value, file, value, ... Signals from the terminal do not end it.
-const GUARD: &str = r#"trap '' HUP INT TERM QUIT; cat >/dev/null; bad=0
-while [ $# -gt 1 ]; do printf %s "$2" >"$1" || bad=1; shift 2; done; exit $bad"#;
+pub use crate::guard::Change;
 
 /// Changed settings. Dropped, it restores them; so does its guard, a process of its own, when this one is killed.
 pub struct Changed {
-    guard: Child,
+    guard: Guard,
     before: Vec<Change>,
 }
 
@@ -50,14 +38,7 @@ impl Changed {
         }
         // Last changed, first restored.
         before.reverse();
-        let words = before.iter().flat_map(|c| [c.file.clone().into_os_string(), c.value.clone().into()]);
-        let guard = Command::new("sh")
-            .args(["-c", GUARD, "farreach-restores-settings"])
-            .args(words)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .process_group(0)
-            .spawn()?;
+        let guard = Guard::start("farreach-restores-settings", &before, Stdio::inherit())?;
         let changed = Changed { guard, before };
         for Change { file, value: wanted } in changes {
             fs::write(file, wanted).map_err(about(file))?;
@@ -81,8 +62,7 @@ impl Changed {
     }
 
     fn end(&mut self) -> io::Result<()> {
-        drop(self.guard.stdin.take());
-        self.guard.wait()?;
+        self.guard.end()?;
         for Change { file, value: wanted } in &self.before {
             let found = value(file).map_err(about(file))?;
             if found != *wanted {
@@ -93,16 +73,10 @@ impl Changed {
     }
 }
 
-impl Drop for Changed {
-    fn drop(&mut self) {
-        // After `restore` there is nothing left to do.
-        let _ = self.end();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("farreach-settings-{name}-{}", std::process::id()));

@@ -121,3 +121,22 @@ pub fn clean(text: &str) -> String {
     // U+FFFE and U+FFFF are no characters and not allowed in XML.
     text.chars().map(|c| if hidden(c) || matches!(c, '\u{fffe}' | '\u{ffff}') { '\u{fffd}' } else { c }).collect()
 }
+
+/// Width of running text.
+const TEXT: usize = 100;
+
+/// Text in lines of a readable length.
+pub(super) fn wrapped(text: &str, first: &str, rest: &str, width: usize) -> String {
+    let mut lines = vec![first.to_owned()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is always a line");
+        let used = line.chars().count();
+        if used > rest.len() && used + 1 + word.chars().count() > TEXT.min(width) {
+            lines.push(format!("{rest}{word}"));
+        } else {
+            let gap = if used > 0 && !line.ends_with(' ') { " " } else { "" };
+            line.push_str(&format!("{gap}{word}"));
+        }
+    }
+    lines.join("\n") + "\n"
+}

@@ -1,7 +1,7 @@
 //! Measured TLBs as text tables and as CSV.
 
 use super::csv as rows;
-use super::format::{NONE, clean, digits, grouped};
+use super::format::{NONE, clean, digits, grouped, wrapped};
 use super::grid::lines;
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{TlbKnee, TlbMeasurement, TlbPrice};
@@ -15,6 +15,29 @@ pub(super) fn pages(page_size: u64, stride: u64) -> String {
 
 fn text(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// What each knee says of the description, in words: whether the described number of entries is between the last number
+/// of pages that the level answers and the first that it does not.
+pub(super) fn judgements(result: &TlbMeasurement) -> Vec<String> {
+    let judged = |k: &TlbKnee| {
+        let (pages, level) = (pages(k.page_size, k.stride_pages), k.level);
+        let found = format!("answers up to {}, half of {} pages", grouped(k.entries), grouped(k.half));
+        let verdict = match k.described {
+            None => "no entries are described".to_owned(),
+            Some(n) if (k.entries..k.next).contains(&n) => format!("{} entries are described: as measured", grouped(n)),
+            Some(n) => {
+                let off = 100.0 * (k.entries as f64 / n as f64 - 1.0);
+                format!("{} entries are described: it fails {:.0} % {}", grouped(n), off.abs(), side(off))
+            }
+        };
+        format!("{pages}, level {level}: {found}; {verdict}.")
+    };
+    result.knees.iter().map(judged).collect()
+}
+
+fn side(off: f64) -> &'static str {
+    if off < 0.0 { "earlier" } else { "later" }
 }
 
 /// The text tables.
@@ -42,6 +65,11 @@ pub fn table(result: &TlbMeasurement, width: usize) -> String {
     };
     out += &lines(&heads, &result.knees.iter().map(knee).collect::<Vec<_>>(), width);
     out.push('\n');
+    let differs = |sentence: &&String| !sentence.ends_with("as measured.");
+    let differ: Vec<String> = judgements(result).iter().filter(differs).map(|s| wrapped(s, "", "  ", width)).collect();
+    if !differ.is_empty() {
+        out += &format!("{}\n", differ.concat());
+    }
     let heads =
         [text(&["", "", "cycles,", "", "", "over"]), text(&["price", "page", "median", "least", "most", "pages"])];
     let price = |p: &TlbPrice| {

@@ -1,7 +1,7 @@
 //! What a watched process uses, as text tables and as CSV.
 
 use super::csv as rows;
-use super::format::{NONE, bytes, clean, count, digits, rate};
+use super::format::{NONE, bytes, clean, count, digits, rate, wrapped};
 use super::grid::lines;
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{ByteBounds, EntryBounds, MappingUse, Reach, WatchResult};
@@ -13,8 +13,6 @@ const MAPPINGS: usize = 12;
 const INTERVALS: usize = 12;
 /// Longest name of a mapping in the text table; of longer ones the end is shown.
 const NAME: usize = 48;
-/// Width of running text.
-const TEXT: usize = 100;
 
 /// Bytes, or the two between which they lie.
 pub(crate) fn between(bounds: Option<ByteBounds>) -> String {
@@ -83,22 +81,6 @@ pub fn table(result: &WatchResult, width: usize) -> String {
     out += &recommendation(result, width);
     out.push('\n');
     out + &cost(result, width)
-}
-
-/// Text in lines of a readable length.
-fn wrapped(text: &str, first: &str, rest: &str, width: usize) -> String {
-    let mut lines = vec![first.to_owned()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("there is always a line");
-        let used = line.chars().count();
-        if used > rest.len() && used + 1 + word.chars().count() > TEXT.min(width) {
-            lines.push(format!("{rest}{word}"));
-        } else {
-            let gap = if used > 0 && !line.ends_with(' ') { " " } else { "" };
-            line.push_str(&format!("{gap}{word}"));
-        }
-    }
-    lines.join("\n") + "\n"
 }
 
 fn heads<const N: usize>(two: [[&str; N]; 2]) -> [Vec<String>; 2] {
@@ -245,9 +227,12 @@ fn cost(result: &WatchResult, width: usize) -> String {
         ),
     };
     let text = format!(
-        "Watching took {} % of one processor ({} s){waits}.",
+        "Watching took {} % of one processor ({} s). It cost the process about {} % of its own processor time: {} µs for \
+         each used page and interval, by a measurement{waits}.",
         rate(cost.percent_of_a_processor),
-        digits(cost.observer_seconds + cost.kernel_thread_seconds)
+        digits(cost.observer_seconds + cost.kernel_thread_seconds),
+        rate(cost.process_percent),
+        digits(cost.used_page_seconds * 1e6)
     );
     wrapped(&text, "", "  ", width)
 }

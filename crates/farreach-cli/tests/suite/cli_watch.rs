@@ -5,9 +5,12 @@ use crate::common::program;
 use farreach_live::watch::Method;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+/// DAMON's files: one set for everybody.
+const DAMON: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 const MIB: u64 = 1 << 20;
 /// Memory of the program, the part at its beginning that it uses, and which pages of that: more than a TLB holds.
 const ALL: u64 = 64;
@@ -158,6 +161,35 @@ fn an_interrupt_ends_the_watch_with_a_result() {
         assert!(ran.out.contains(words), "{words}: {}", ran.out);
     }
     assert!(ran.out.lines().all(|line| line.chars().count() <= 120), "{}", ran.out);
+}
+
+/// `benches/killed.sh` does the same at random moments, and compares all settings of the machine.
+#[test]
+fn damon_is_off_after_kill_9() {
+    let doctor = farreach(["doctor", "damon"]);
+    if doctor.status != 0 {
+        eprintln!("DAMON does not work here, so its end is not tested: {}", doctor.out);
+        return;
+    }
+    let running = Watched::begin();
+    let state = || ["nr_kdamonds", "0/state"].map(|name| std::fs::read_to_string(Path::new(DAMON).join(name)).ok());
+    for round in 0..5u64 {
+        let mut watching = command();
+        watching.args(["watch", "-p", &running.pid(), "--for", "1h", "--interval", "300ms", "--method", "damon"]);
+        let mut watching = watching.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let wait = |what: &str, there: &dyn Fn() -> bool| {
+            let began = Instant::now();
+            while !there() {
+                assert!(began.elapsed() < Duration::from_secs(60), "round {round}: not {what}: {:?}", state());
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        wait("on", &|| state()[1].as_deref() == Some("on\n"));
+        std::thread::sleep(Duration::from_millis(100 * round));
+        watching.kill().unwrap(); // SIGKILL
+        watching.wait().unwrap();
+        wait("off", &|| state() == [Some("0\n".to_owned()), None]);
+    }
 }
 
 #[test]

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 const PAGE: u64 = 4096;
 /// What is written: clears used bits of all pages; clears soft-dirty bits.
-const USED: &[u8] = b"1";
-const SOFT_DIRTY: &[u8] = b"4";
+pub(super) const USED: &[u8] = b"1";
+pub(super) const SOFT_DIRTY: &[u8] = b"4";
 
 /// The file of a process, and how long the process's page faults had to wait for its calls.
 struct Clear {

@@ -5,16 +5,19 @@
 use super::clear_refs::Flush;
 use super::frames::{framed, ranges};
 use super::{Present, Seen, Watcher};
+use crate::guard::{Change, Guard};
 use crate::tries::{Failure, Tried};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::hash::BuildHasher;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-const ROOT: &str = "/sys/kernel/mm/damon/admin/kdamonds";
-const CONTEXT: &str = "/sys/kernel/mm/damon/admin/kdamonds/0/contexts/0";
+/// DAMON's files, which are one set for everybody.
+const FOLDER: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 const PAGE: u64 = 4096;
 /// Pages of a block, log2.
 const BLOCK: u32 = 9;
@@ -23,17 +26,13 @@ const REGIONS: usize = 8192;
 /// How long the kernel may take for an answer beyond two intervals.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-fn path(name: &str) -> String {
-    format!("{CONTEXT}/{name}")
-}
-
-fn set(path: &str, value: impl ToString) -> io::Result<()> {
+fn set(path: &Path, value: impl ToString) -> io::Result<()> {
     // Not created: it must be a file of the kernel.
     let mut file = fs::File::options().write(true).open(path)?;
     io::Write::write_all(&mut file, value.to_string().as_bytes())
 }
 
-fn get(path: &str) -> io::Result<String> {
+fn get(path: &Path) -> io::Result<String> {
     Ok(fs::read_to_string(path)?.trim().to_owned())
 }
 
@@ -48,37 +47,45 @@ enum Operations {
 
 /// Whether it can be used: that it is there, that it is not in use, and what it can do.
 pub fn ready() -> Tried {
-    let operations = Held::take()?.operations;
+    let operations = Held::take(Path::new(FOLDER))?.operations;
     Ok(match operations {
         Operations::Virtual => "it takes addresses of a process (fvaddr)".into(),
         Operations::Physical => "it takes physical addresses (paddr)".into(),
     })
 }
 
-/// DAMON's one set of files, while this process uses it. It is off and empty again when this is dropped.
+/// DAMON's files, while this process uses them. DAMON is off and its files are empty again when this is dropped; if this
+/// process is killed, the guard sees to that.
 struct Held {
+    folder: PathBuf,
     operations: Operations,
+    _guard: Guard,
 }
 
 impl Held {
-    fn take() -> Result<Held, Failure> {
-        let number = format!("{ROOT}/nr_kdamonds");
-        let missing = || {
-            Failure::new("there is no /sys/kernel/mm/damon/admin")
-                .or_turn_on("a kernel of Linux 6.2 or newer built with CONFIG_DAMON_SYSFS and CONFIG_DAMON_VADDR")
+    fn take(folder: &Path) -> Result<Held, Failure> {
+        let number = folder.join("nr_kdamonds");
+        let failed = |file: &Path, error: io::Error| match error.kind() {
+            ErrorKind::NotFound => Failure::new(format!("there is no {}", file.display()))
+                .or_turn_on("a kernel of Linux 6.2 or newer built with CONFIG_DAMON_SYSFS and CONFIG_DAMON_VADDR"),
+            ErrorKind::PermissionDenied => Failure::of(file.display(), error).or_turn_on("run farreach as root"),
+            _ => Failure::of(file.display(), error),
         };
-        let failed = |what: &str, error: io::Error| match error.kind() {
-            ErrorKind::NotFound => missing(),
-            ErrorKind::PermissionDenied => Failure::of(what, error).or_turn_on("run farreach as root"),
-            _ => Failure::of(what, error),
-        };
-        if get(&number).map_err(|e| failed(&number, e))? != "0" {
-            return Err(Held::in_use());
+        let read = |file: &Path| get(file).map_err(|e| failed(file, e));
+        let write = |file: &Path, value: u64| set(file, value).map_err(|e| failed(file, e));
+        if read(&number)? != "0" {
+            return Err(Held::in_use(folder));
         }
-        set(&number, 1).map_err(|e| failed(&number, e))?;
-        let mut held = Held { operations: Operations::Virtual };
-        set(&format!("{ROOT}/0/contexts/nr_contexts"), 1).map_err(|e| failed("nr_contexts", e))?;
-        let known = get(&path("avail_operations")).map_err(|e| failed("avail_operations", e))?;
+        // Off first: the kernel takes no number while one is on.
+        let end = [(folder.join("0/state"), "off"), (number.clone(), "0")];
+        let end = end.map(|(file, value)| Change { file, value: value.to_owned() });
+        // There may be nothing to turn off: DAMON ends with the process that it watches.
+        let guard = Guard::start("farreach-turns-damon-off", &end, Stdio::null())
+            .map_err(|e| Failure::of("the process that turns DAMON off", e))?;
+        write(&number, 1)?;
+        let mut held = Held { folder: folder.to_owned(), operations: Operations::Virtual, _guard: guard };
+        write(&folder.join("0/contexts/nr_contexts"), 1)?;
+        let known = read(&held.path("avail_operations"))?;
         let knows = |name: &str| known.split_whitespace().any(|word| word == name);
         held.operations = if knows("fvaddr") {
             Operations::Virtual
@@ -89,17 +96,27 @@ impl Held {
             return Err(Failure::new(format!("DAMON cannot watch memory: avail_operations is '{known}'"))
                 .or_turn_on("a kernel built with CONFIG_DAMON_VADDR"));
         };
-        set(&path("schemes/nr_schemes"), 1).map_err(|e| failed("nr_schemes", e))?;
-        if fs::metadata(path("schemes/0/tried_regions")).is_err() {
+        write(&held.path("schemes/nr_schemes"), 1)?;
+        if fs::metadata(held.path("schemes/0/tried_regions")).is_err() {
             return Err(Failure::new("DAMON does not list the regions that were used")
                 .or_turn_on("a kernel of Linux 6.2 or newer"));
         }
         Ok(held)
     }
 
+    /// A file of its context.
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join("0/contexts/0").join(name)
+    }
+
+    /// Turns it on or off, or has it do something.
+    fn state(&self, word: &str) -> io::Result<()> {
+        set(&self.folder.join("0/state"), word)
+    }
+
     /// It has one set of files for everybody.
-    fn in_use() -> Failure {
-        let states = fs::read_dir(ROOT).into_iter().flatten().flatten();
+    fn in_use(folder: &Path) -> Failure {
+        let states = fs::read_dir(folder).into_iter().flatten().flatten();
         let on = states
             .map(|entry| entry.path().join("state"))
             .find(|state| fs::read_to_string(state).is_ok_and(|text| text.trim() == "on"));
@@ -107,16 +124,8 @@ impl Held {
             Some(state) => Failure::new("somebody else uses DAMON: one is on")
                 .or_turn_on(format!("if you may stop it: echo off | sudo tee {}", state.display())),
             None => Failure::new("somebody else has set up DAMON, though none is on")
-                .or_turn_on(format!("if you may discard it: echo 0 | sudo tee {ROOT}/nr_kdamonds")),
+                .or_turn_on(format!("if you may discard it: echo 0 | sudo tee {}/nr_kdamonds", folder.display())),
         }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // An error cannot be reported here. DAMON may be off already, because the process ended.
-        let _ = set(&format!("{ROOT}/0/state"), "off");
-        let _ = set(&format!("{ROOT}/nr_kdamonds"), 0);
     }
 }
 
@@ -134,7 +143,7 @@ pub(super) struct Damon {
 
 impl Damon {
     pub(super) fn open(pid: i32) -> Result<Damon, Failure> {
-        let (held, flush) = (Held::take()?, Flush::open(pid));
+        let (held, flush) = (Held::take(Path::new(FOLDER))?, Flush::open(pid));
         Ok(Damon { pid, held, flush, on: false, length: Duration::ZERO, watched: BTreeMap::new(), sampled: false })
     }
 
@@ -156,9 +165,10 @@ impl Damon {
 
     fn configure(&mut self) -> io::Result<()> {
         if self.on {
-            set(&format!("{ROOT}/0/state"), "off")?;
+            self.held.state("off")?;
             self.on = false;
         }
+        let path = |name: &str| self.held.path(name);
         let micros = self.length.as_micros();
         let name = match self.held.operations {
             Operations::Virtual => "fvaddr",
@@ -187,7 +197,7 @@ impl Damon {
         for most in ["sz/max", "nr_accesses/max", "age/max"] {
             set(&scheme(&format!("access_pattern/{most}")), u32::MAX)?;
         }
-        set(&format!("{ROOT}/0/state"), "on")?;
+        self.held.state("on")?;
         self.on = true;
         Ok(())
     }
@@ -207,11 +217,11 @@ impl Watcher for Damon {
 
     fn end(&mut self) -> io::Result<Seen> {
         let began = Instant::now();
-        set(&format!("{ROOT}/0/state"), "update_schemes_tried_regions")?;
+        self.held.state("update_schemes_tried_regions")?;
         if began.elapsed() > 2 * self.length + PATIENCE {
             return Err(io::Error::new(ErrorKind::TimedOut, "DAMON did not answer in time"));
         }
-        let folder = path("schemes/0/tried_regions");
+        let folder = self.held.path("schemes/0/tried_regions");
         let mut used: Vec<u64> = Vec::new();
         for entry in fs::read_dir(&folder)? {
             let region = entry?.path();
@@ -243,7 +253,7 @@ impl Watcher for Damon {
         self.flush.waits()
     }
     fn kernel_thread(&self) -> Option<i32> {
-        get(&format!("{ROOT}/0/pid")).ok()?.parse().ok().filter(|pid| *pid > 0)
+        get(&self.held.folder.join("0/pid")).ok()?.parse().ok().filter(|pid| *pid > 0)
     }
 }
 
@@ -303,5 +313,62 @@ mod tests {
         let again = drawn(&less, 64 * 512).unwrap();
         let kept = again.iter().filter(|p| some.contains(p)).count();
         assert!(kept * 2 > again.len(), "{kept} of {}", again.len());
+    }
+
+    /// Files like those of a DAMON that nobody uses.
+    fn files() -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("farreach-damon-{}", std::process::id()));
+        let context = folder.join("0/contexts/0");
+        fs::create_dir_all(context.join("schemes/0/tried_regions")).unwrap();
+        let files = ["nr_kdamonds", "0/state", "0/contexts/nr_contexts"].map(|name| folder.join(name));
+        let files = files.into_iter().chain([context.join("schemes/nr_schemes")]);
+        files.for_each(|file| fs::write(file, "").unwrap());
+        fs::write(context.join("avail_operations"), "vaddr fvaddr paddr\n").unwrap();
+        fs::write(folder.join("nr_kdamonds"), "0\n").unwrap();
+        folder
+    }
+
+    /// After any end, SIGKILL too. (The files are not the kernel's, which may be in use here or not be there.)
+    #[test]
+    fn damon_is_off_after_any_end() {
+        const HOLDS: &str = "FARREACH_TEST_HOLD_DAMON";
+        if let Some(folder) = std::env::var_os(HOLDS) {
+            // The child of this test: it holds DAMON until it is killed.
+            let held = Held::take(Path::new(&folder)).unwrap();
+            held.state("on").unwrap();
+            std::thread::sleep(Duration::from_secs(60));
+            return;
+        }
+        let folder = files();
+        let now = || ["nr_kdamonds", "0/state"].map(|name| get(&folder.join(name)).unwrap());
+        let held = Held::take(&folder).unwrap();
+        held.state("on").unwrap();
+        assert_eq!(now(), ["1", "on"]);
+        assert!(Held::take(&folder).is_err_and(|e| e.why.contains("somebody else uses DAMON: one is on")));
+        assert_eq!(now(), ["1", "on"]);
+        drop(held);
+        assert_eq!(now(), ["0", "off"]);
+        for round in 0..5 {
+            fs::write(folder.join("0/state"), "").unwrap();
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "watch::damon::tests::damon_is_off_after_any_end"])
+                .env(HOLDS, &folder)
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            let wait = |wanted: [&str; 2]| {
+                let began = Instant::now();
+                while now() != wanted {
+                    assert!(began.elapsed() < Duration::from_secs(60), "round {round}: {:?}", now());
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            };
+            wait(["1", "on"]);
+            std::thread::sleep(Duration::from_millis(round));
+            child.kill().unwrap(); // SIGKILL
+            child.wait().unwrap();
+            wait(["0", "off"]);
+        }
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -8,6 +8,7 @@ mod clear_refs;
 mod damon;
 mod frames;
 mod idle;
+mod price;
 
 use crate::tries::Failure;
 use std::io;
@@ -17,6 +18,7 @@ use std::time::Duration;
 pub use clear_refs::{clear_refs_works, soft_dirty_works};
 pub use damon::ready as damon_ready;
 pub use idle::ready as idle_ready;
+pub use price::used_page;
 
 /// Present pages that follow each other in the address space, and in frames.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -89,6 +91,17 @@ pub enum Seen {
     InSmaps,
     /// It is not known.
     Nothing,
+}
+
+impl Seen {
+    /// Pages whose use was noted, each of which cost the process [`used_page`]; `None` where smaps has their number.
+    pub fn noted(&self) -> Option<u64> {
+        match self {
+            Seen::Pages(used) | Seen::Sample { used, .. } => Some(used.iter().map(|run| run.end - run.start).sum()),
+            Seen::InSmaps => None,
+            Seen::Nothing => Some(0),
+        }
+    }
 }
 
 /// A process that is watched, interval by interval.

@@ -1,7 +1,7 @@
 //! The description as TOML, with the source of each key above it.
 
 use super::arrays::{Array, G1, K4, M2, Side, entries, level};
-use super::{Identity, Leaves, Signature, Vendor, amd, arrays, caches, cores};
+use super::{Identity, Leaves, Signature, Vendor, amd, arrays, caches, cores, doubts};
 use crate::description;
 use crate::presets::PRESETS;
 use farreach_types::addr::Bytes;
@@ -27,15 +27,15 @@ pub struct Prices {
 
 /// The preset of the core.
 struct Base {
-    core: cores::Core,
+    preset: &'static str,
     /// Its keys.
     keys: Map<String, Json>,
 }
 
 impl Base {
-    fn of(core: cores::Core) -> Base {
-        let preset = PRESETS.iter().find(|preset| preset.name == core.preset).expect("a test looks for each");
-        Base { core, keys: description::parse(preset.toml).expect("presets are descriptions").keys }
+    fn of(name: &'static str) -> Base {
+        let preset = PRESETS.iter().find(|preset| preset.name == name).expect("a test looks for each");
+        Base { preset: name, keys: description::parse(preset.toml).expect("presets are descriptions").keys }
     }
 
     fn value(&self, key: &str) -> Option<String> {
@@ -87,10 +87,7 @@ impl Text {
         let there = |key: &str| self.lines.iter().any(|line| line.starts_with(&format!("{key} = ")));
         let keys: Vec<&String> = base.keys.keys().filter(|key| !there(key)).collect();
         if !keys.is_empty() {
-            self.say(&format!(
-                "As in {}, whose comments name the sources (`farreach machines {0}`).",
-                base.core.preset
-            ));
+            self.say(&format!("As in {}, whose comments name the sources (`farreach machines {0}`).", base.preset));
             keys.iter().for_each(|key| self.key(key, &base.value(key).expect("it has this key")));
         }
     }
@@ -111,10 +108,10 @@ impl Text {
 
 fn arm(out: &mut Text, midr: u64) {
     out.say(&format!("The TLBs of this processor: MIDR_EL1 {midr:#x}. Arm's cores do not describe their TLBs."));
-    match cores::arm(midr).map(Base::of) {
-        Some(base) => {
-            out.key("about", &format!("\"this processor: {}\"", base.core.name));
-            out.rest(&base);
+    match cores::arm(midr) {
+        Some((name, preset)) => {
+            out.key("about", &format!("\"this processor: {name}\""));
+            out.rest(&Base::of(preset));
         }
         None => {
             out.say(
@@ -128,7 +125,6 @@ fn arm(out: &mut Text, midr: u64) {
 
 fn x86(out: &mut Text, leaves: &Leaves) {
     let who = Signature::of(leaves);
-    let base = cores::x86(&who).map(Base::of);
     let brand = if who.brand.is_empty() { "no name".to_owned() } else { who.brand.clone() };
     out.say(&format!(
         "The TLBs of this processor. CPUID: {}, family {:#x}, model {:#x}, stepping {}, {brand}.",
@@ -137,10 +133,8 @@ fn x86(out: &mut Text, leaves: &Leaves) {
         who.model,
         who.stepping
     ));
-    match &base {
-        Some(base) => out.say(&format!("Its core is {}, described in {}.", base.core.name, base.core.preset)),
-        None => out.say("No preset describes its core."),
-    }
+    let (core, name) = core(out, &who, leaves);
+    let base = core.map(|core| Base::of(core.preset));
     if who.threads > 1 {
         out.say(&format!("{} threads of a core share its TLBs; this machine has them for one.", who.threads));
     }
@@ -152,7 +146,6 @@ fn x86(out: &mut Text, leaves: &Leaves) {
              them."
         ));
     }
-    let name = base.as_ref().map_or(String::new(), |b| format!(" ({})", b.core.name));
     out.key("about", &format!("\"this processor: {brand}{name}\""));
     out.key("kind", "\"hierarchy\"");
     let told = arrays(leaves);
@@ -179,6 +172,39 @@ fn x86(out: &mut Text, leaves: &Leaves) {
     }
 }
 
+/// The core whose preset describes this processor, and its name in brackets.
+fn core(out: &mut Text, who: &Signature, leaves: &Leaves) -> (Option<cores::Core>, String) {
+    let Some(named) = cores::x86(who) else {
+        out.say("No preset describes its core.");
+        return (None, String::new());
+    };
+    let doubts = doubts::doubts(&named, leaves);
+    if doubts.is_empty() {
+        out.say(&format!("Its core is {}, described in {}.", named.name, named.preset));
+        return (Some(named), format!(" ({})", named.name));
+    }
+    out.say(&format!(
+        "Its model is that of {}, but CPUID also shows what that core has not: {}. So this is another processor, whose \
+         model is hidden.",
+        named.name,
+        doubts.join(", ")
+    ));
+    let fit = doubts::others(who.vendor, leaves);
+    let Some(taken) = fit.first().copied() else {
+        out.say("No core that a preset describes has all of that.");
+        return (None, " (its model is hidden)".into());
+    };
+    let names: Vec<&str> = fit.iter().map(|core| core.name).collect();
+    out.say(&format!(
+        "Assumed: {}, described in {}. Of the cores that presets describe, {} all that is shown; one that no preset \
+         describes may have it too. `farreach machines --this --measure` tells more.",
+        taken.name,
+        taken.preset,
+        if fit.len() == 1 { "it alone has".to_owned() } else { format!("these have: {};", names.join(", ")) }
+    ));
+    (Some(taken), format!(" (its model is hidden; taken for {})", taken.name))
+}
+
 /// What a key describes.
 fn part(key: &str, arrays: &[Array]) -> Vec<Array> {
     let wanted = |array: &&Array| match key {
@@ -202,7 +228,7 @@ fn entries_of(value: &Json, size: u64) -> Option<u64> {
 /// One level: as in the preset of the core, with what CPUID says of it; without a preset as CPUID says.
 fn tlb(out: &mut Text, key: &str, all: &[Array], vendor: Vendor, base: Option<&Base>) {
     let told = part(key, all);
-    let theirs = base.and_then(|base| Some((base.core.preset, base.keys.get(key)?)));
+    let theirs = base.and_then(|base| Some((base.preset, base.keys.get(key)?)));
     if entries(&told, K4) == 0 {
         // Not told, or not in full.
         match (key, theirs) {

@@ -2,14 +2,15 @@
 //! its core.
 //!
 //! Pure functions of values that were read elsewhere: [`Identity`] has the leaves of CPUID, or the MIDR of an Arm
-//! processor. `intel` and `amd` decode the leaves into arrays, `cores` finds the preset by family and model, `describe`
-//! writes the TOML, with a comment that tells the source of each key.
+//! processor. `intel` and `amd` decode the leaves into arrays, `cores` finds the preset by family and model, `doubts`
+//! whether they can be right, `describe` writes the TOML, with a comment that tells the source of each key.
 
 mod amd;
 mod arrays;
 mod caches;
 mod cores;
 mod describe;
+mod doubts;
 mod intel;
 
 pub use arrays::{Array, Side};

@@ -71,7 +71,7 @@ pub(super) fn chart(title: &str, lead: &Markup, across: &Across, axis: &str, y: 
         section {
             h2 { (title) }
             p.lead { (lead) @if y.is_log() { " The scale is logarithmic." } }
-            (plot(title, y, &upright(across, &places), &bottom, &drawn, (places.len() <= DOTS).then_some(&tip)))
+            (plot(title, y, &upright(across, &places), &bottom, &drawn, &[], (places.len() <= DOTS).then_some(&tip)))
             div.legend { @for line in &drawn { (line.named()) } }
         }
     }
@@ -92,6 +92,26 @@ impl Drawn {
     }
 }
 
+/// A place along the horizontal axis: an upright line with words at its top.
+pub(super) struct Mark {
+    /// From 0 to 1.
+    pub(super) at: f64,
+    pub(super) words: String,
+    /// The line that it belongs to; `None`: to none, and is dashed.
+    pub(super) design: Option<usize>,
+}
+
+impl Mark {
+    /// Words of each line have a row of their own, so that they do not run into each other.
+    fn row(&self) -> f64 {
+        self.design.map_or(0.0, |design| design as f64 + 1.0)
+    }
+
+    fn colour(&self) -> String {
+        self.design.map_or("dash".to_owned(), |design| colour(design).to_string())
+    }
+}
+
 /// The lines between their axes, each with its name at its end. `upright`: places of the vertical grid lines; `bottom`:
 /// the horizontal axis; `tip`: names the place of a point, if points have dots.
 pub(super) fn plot(
@@ -100,6 +120,7 @@ pub(super) fn plot(
     upright: &[f64],
     bottom: &Markup,
     lines: &[Drawn],
+    marks: &[Mark],
     tip: Option<&dyn Fn(usize) -> String>,
 ) -> Markup {
     let height = HEIGHT.max(LINE * (lines.len() as f64 + 1.0));
@@ -115,6 +136,14 @@ pub(super) fn plot(
                 svg width="100%" height="100%" {
                     @for tick in y.ticks() { line.grid x1="0" x2="100%" y1=(px(top(tick))) y2=(px(top(tick))) {} }
                     @for at in upright { line.grid.faint x1=(percent(*at)) x2=(percent(*at)) y1="0" y2="100%" {} }
+                    @for mark in marks {
+                        line class={ "mark " (mark.colour()) } x1=(percent(mark.at)) x2=(percent(mark.at))
+                            y1=(px(LINE * mark.row())) y2="100%" {}
+                    }
+                }
+                @for mark in marks {
+                    @let place = format!("left:{};top:{}px", percent(mark.at), px(LINE * mark.row()));
+                    span class={ "words " (mark.colour()) } style=(place) { (mark.words) }
                 }
                 svg.stretch width="100%" height="100%" viewBox={ "0 0 " (ACROSS) " " (height) }
                     preserveAspectRatio="none" role="img" aria-label=(what) {

@@ -61,7 +61,7 @@ pub(super) fn timeline(page: &Page) -> Option<Markup> {
                 @if y.is_log() { "; logarithmic, each line up is " (y.times()) " times as much" }
                 "."
             }
-            (plot("misses over time", y, &upright, &x_axis(x, unit), &lines, None))
+            (plot("misses over time", y, &upright, &x_axis(x, unit), &lines, &[], None))
             (legend(page))
         }
     })

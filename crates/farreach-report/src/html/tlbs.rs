@@ -1,12 +1,12 @@
 //! The page of measured TLBs: a chart for each page size.
 
 use super::axes::x_axis;
-use super::lines::{Drawn, plot};
+use super::lines::{Drawn, Mark, plot};
 use super::parts::chip;
 use super::scale::Scale;
 use super::{Head, document};
-use crate::format::{counted, digits};
-use crate::tlbs::{pages, table};
+use crate::format::{counted, digits, grouped};
+use crate::tlbs::{judgements, pages, table};
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{TlbCurve, TlbMeasurement};
 use maud::{Markup, html};
@@ -43,6 +43,10 @@ pub fn render(result: &TlbMeasurement) -> String {
     };
     let body = html! {
         @for size in sizes { (chart(result, size)) }
+        section {
+            h2 { "Against the description" }
+            ul { @for sentence in judgements(result) { li { (sentence) } } }
+        }
         section { h2 { "Numbers" } pre { (table(result, 100)) } }
     };
     document(&head, &body)
@@ -60,6 +64,7 @@ fn chart(result: &TlbMeasurement, size: u64) -> Markup {
         points: curve.points.iter().map(|point| (x.at(point.pages as f64), point.cycles.max(FLOOR))).collect(),
     };
     let lines: Vec<Drawn> = curves.iter().enumerate().map(drawn).collect();
+    let marks = marks(result, size, x);
     let upright: Vec<f64> = x.ticks().into_iter().map(|tick| x.at(tick)).collect();
     let spread = curves.iter().map(|curve| curve.spread());
     let [median, worst] = spread.fold([0.0f64; 2], |[a, b], [c, d]| [a.max(c), b.max(d)]);
@@ -71,13 +76,33 @@ fn chart(result: &TlbMeasurement, size: u64) -> Markup {
                 "beyond a chain of as many lines in few pages. Medians; half of the repetitions are within "
                 (digits(median)) " cycles of them at the median point, within " (digits(worst)) " at the worst."
                 @if y.is_log() { " The scale is logarithmic, and less than a cycle stands at 1." }
+                @if !marks.is_empty() {
+                    " Dashed: entries of the first and of the second level as they are described, by CPUID or the preset "
+                    "of the core. In the colour of a curve: up to where it shows a level to answer."
+                }
             }
-            (plot("cycles by pages", y, &upright, &x_axis(x, "pages of the chain"), &lines, None))
+            (plot("cycles by pages", y, &upright, &x_axis(x, "pages of the chain"), &lines, &marks, None))
             div.legend {
                 @for line in &lines { span.named { (chip(line.design)) span.name { (line.name) } } }
             }
         }
     }
+}
+
+/// Entries as described, and knees as found.
+fn marks(result: &TlbMeasurement, size: u64, x: Scale) -> Vec<Mark> {
+    let here = || result.knees.iter().filter(|knee| knee.page_size == size);
+    let mut described: Vec<u64> = here().filter_map(|knee| knee.described).collect();
+    described.sort_unstable();
+    described.dedup();
+    let curves: Vec<u64> = result.curves.iter().filter(|c| c.page_size == size).map(|c| c.stride_pages).collect();
+    let knee = |entries: u64, words: String, design| Mark { at: x.at(entries as f64), words, design };
+    let told = described.into_iter().map(|n| knee(n, format!("{} described", grouped(n)), None));
+    let found = here().map(|k| {
+        let design = curves.iter().position(|stride| *stride == k.stride_pages);
+        knee(k.entries, format!("up to {}", grouped(k.entries)), design)
+    });
+    told.chain(found).collect()
 }
 
 #[cfg(test)]
@@ -88,6 +113,7 @@ mod tests {
     fn the_page_has_a_chart_and_escapes_names() {
         let page = render(&crate::tlbs::example());
         assert!(page.contains("Pages of 4K") && page.contains("polyline") && page.contains("answers up to 64 pages"));
+        assert!(page.contains("64 described") && page.contains("up to 64<") && page.contains("as measured."), "{page}");
         assert!(page.contains("a &lt;processor&gt;") && !page.contains("<processor>"), "{page}");
     }
 }

@@ -229,6 +229,12 @@ pub struct WatchCost {
     pub longest_wait_seconds: f64,
     /// All such times together.
     pub waits_seconds: f64,
+    /// What the first use of a page in an interval cost the process, in seconds: measured on memory of farreach.
+    pub used_page_seconds: f64,
+    /// That for all used pages of all intervals: processor time of the process, an estimate.
+    pub process_seconds: f64,
+    /// The same as a percentage of what the process took without.
+    pub process_percent: f64,
     /// User time of the process meanwhile, in seconds.
     pub process_user_seconds: f64,
     /// System time of the process meanwhile.

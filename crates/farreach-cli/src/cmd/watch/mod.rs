@@ -9,7 +9,7 @@ use super::program;
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use farreach_live::watch::{Method, Present, Watcher};
+use farreach_live::watch::{Method, Present, Watcher, used_page};
 use farreach_live::{Watch as Signals, own_cpu};
 use farreach_types::counts::MissingMethod;
 use procfs::process::Process;
@@ -42,7 +42,7 @@ pub struct WatchArgs {
     #[arg(long = "for", value_name = "TIME", value_parser = time, default_value = "30s")]
     length: Duration,
     /// Length of an interval. A page counts as used if it was used in it. Default: 1s, or longer where watching would
-    /// take more than 2 % of a processor
+    /// take more than 2 % of a processor, or cost the process 0.4 % of its time
     #[arg(long, value_name = "TIME", value_parser = time)]
     interval: Option<Duration>,
     /// How to watch. Default: the best that works here. soft-dirty sees stores alone and costs a page fault for each
@@ -58,8 +58,13 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// The part of a processor that watching may take in an interval of farreach's own choice. Less than half of it is
 /// spent while page faults of the process have to wait.
 const PROCESSOR: f64 = 0.02;
-/// Intervals that fit into the watch however long they must be.
+/// Intervals that fit into the watch however long they must be for that.
 const FEWEST: u32 = 4;
+/// The part of the processor time of the process that its used pages may cost it, in intervals of farreach's own
+/// choice. The first, shorter interval comes on top.
+const PROCESS: f64 = 0.004;
+/// A process takes at least this part of a processor, or what it pays is not to be noticed.
+const BUSY: f64 = 0.1;
 
 fn time(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -94,7 +99,7 @@ pub fn run(args: WatchArgs) -> Result<ExitCode> {
             args.length
         ));
     }
-    let mut record = Record::new(&process, method, regions);
+    let mut record = Record::new(&process, method, regions, used_page(method).unwrap_or_default());
     let ended = watch(&args, &process, &signals, watcher.as_mut(), &mut record)?;
     let source = format!("process {}{name}", args.pid);
     let result = record.result(source, ended, missing, watcher.as_ref());
@@ -173,11 +178,23 @@ fn watch(
             return Ok("time");
         }
         let cheap = (own_cpu() - cpu).div_f64(PROCESSOR).min(args.length / FEWEST);
-        if args.interval.is_none() && cheap > length.mul_f64(1.2) {
+        let (paid, busy) = record.last_paid();
+        // What one interval costs is at most this in a longer one for each of its used pages, and those grow slower.
+        let fair = length.mul_f64(paid.as_secs_f64() / busy.as_secs_f64().max(BUSY * length.as_secs_f64()) / PROCESS);
+        let wanted = cheap.max(fair.min(args.length));
+        if args.interval.is_none() && wanted > length.mul_f64(1.2) {
             // All intervals of a result are of one length.
-            length = cheap.mul_f64(1.2);
+            length = wanted.mul_f64(if wanted < args.length { 1.2 } else { 1.0 }).min(args.length);
             record.forget();
             note(format_args!("intervals of {:.1} s: shorter ones would cost too much", length.as_secs_f64()));
+            if fair > args.length {
+                note(format_args!(
+                    "in {:?} watching costs the process about {:.1} %; --for {:.0}s or more keeps it below 1 %",
+                    args.length,
+                    100.0 * PROCESS * fair.as_secs_f64() / args.length.as_secs_f64(),
+                    fair.as_secs_f64().ceil()
+                ));
+            }
         }
     }
 }

@@ -37,6 +37,13 @@ pub struct Record<'a> {
     began: Instant,
     cpu: Duration,
     own: Option<[f64; 2]>,
+    /// Of a used page, for the process.
+    price: Duration,
+    /// What its used pages cost the process in all intervals and in the last, and how busy it was in that.
+    paid: Duration,
+    last_paid: (Duration, Duration),
+    /// Its processor time when the interval began.
+    busy: f64,
     /// The memory at the last look.
     regions: Vec<Region>,
     intervals: Vec<WatchInterval>,
@@ -65,13 +72,18 @@ fn pages(region: &Region) -> u64 {
 }
 
 impl<'a> Record<'a> {
-    pub fn new(process: &'a Process, method: Method, regions: Vec<Region>) -> Record<'a> {
+    pub fn new(process: &'a Process, method: Method, regions: Vec<Region>, price: Duration) -> Record<'a> {
+        let own = times(process);
         Record {
             process,
             method,
             began: Instant::now(),
             cpu: own_cpu(),
-            own: times(process),
+            own,
+            price,
+            paid: Duration::ZERO,
+            last_paid: Default::default(),
+            busy: own.map_or(0.0, |own| own.iter().sum()),
             regions,
             intervals: Vec::new(),
             counted: Vec::new(),
@@ -91,7 +103,12 @@ impl<'a> Record<'a> {
         !self.intervals.is_empty()
     }
 
-    /// Forgets all intervals so far.
+    /// What its used pages cost the process in the last interval, and its processor time in that.
+    pub fn last_paid(&self) -> (Duration, Duration) {
+        self.last_paid
+    }
+
+    /// Forgets all intervals so far, but not what they cost.
     pub fn forget(&mut self) {
         self.intervals.clear();
         self.counted.clear();
@@ -102,6 +119,13 @@ impl<'a> Record<'a> {
 
     /// Adds an interval. `regions`: the memory at its end.
     pub fn add(&mut self, took: Took, seen: &Seen, regions: Vec<Region>) {
+        let noted =
+            seen.noted().unwrap_or_else(|| regions.iter().map(|region| region.used_pages.min(pages(region))).sum());
+        let busy = times(self.process).map_or(self.busy, |times| times.iter().sum());
+        let paid = self.price * noted.min(u64::from(u32::MAX)) as u32;
+        self.last_paid = (paid, Duration::from_secs_f64((busy - self.busy).max(0.0)));
+        self.busy = busy;
+        self.paid += paid;
         let mut present = present(&regions);
         let set = |ranges: &[Range<u64>]| ranges.iter().cloned().collect::<PageSet>();
         let (watched, used, counts);
@@ -244,12 +268,16 @@ impl<'a> Record<'a> {
         let meanwhile = times(self.process).zip(self.own).map(|(now, then)| [now[0] - then[0], now[1] - then[1]]);
         let [user, system] = meanwhile.unwrap_or_default();
         let [longest, all] = watcher.waits();
+        let paid = self.paid.as_secs_f64();
         WatchCost {
             observer_seconds: observer,
             kernel_thread_seconds: thread,
             percent_of_a_processor: 100.0 * (observer + thread) / self.began.elapsed().as_secs_f64().max(1e-9),
             longest_wait_seconds: longest.as_secs_f64(),
             waits_seconds: all.as_secs_f64(),
+            used_page_seconds: self.price.as_secs_f64(),
+            process_seconds: paid,
+            process_percent: 100.0 * paid / (user + system - paid).max(paid).max(1e-9),
             process_user_seconds: user,
             process_system_seconds: system,
         }
