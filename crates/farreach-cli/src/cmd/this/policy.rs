@@ -95,6 +95,7 @@ mod tests {
             format!("{start},thp=always,thp_size=64K")
         );
         assert_eq!(keys(thp("never", &[(64, "never"), (2048, "inherit")])), format!("{start},thp=never"));
+        assert_eq!((mode(Some(&thp("madvise", &[]))).as_str(), mode(None).as_str()), ("madvise", "never"));
         let mixed = policy(Some(&thp("madvise", &[(64, "always"), (2048, "inherit")]))).unwrap_err();
         assert!(mixed.contains("2M is 'madvise', 64K 'always'"), "{mixed}");
     }

@@ -166,7 +166,7 @@ mod tests {
                 // Often near, so that every class is met.
                 let range = if rng.random_bool(0.5) { 1 + most / 4 } else { most };
                 let line = (rng.random_range(0..range), rng.random_range(0..2));
-                let class = distances.read(Tag::of(Asid(line.1), Vpn(line.0 << LINE_ORDER | step % 8), LINE_ORDER));
+                let class = distances.read(Tag::of(Asid(line.1), Vpn((line.0 << LINE_ORDER) + step % 8), LINE_ORDER));
                 assert_eq!(class, plain(&mut seen, line, ends), "seed {seed}, step {step}, {ends:?}");
                 counted[class] += 1;
             }
