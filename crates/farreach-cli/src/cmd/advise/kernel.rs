@@ -26,6 +26,12 @@ impl Write {
         Write { file: format!("{THP}/enabled"), value: value.into(), before }
     }
 
+    /// The mode of shared memory.
+    pub fn shared(thp: &Thp, value: &str) -> Write {
+        let before = thp.shmem_enabled.clone().unwrap_or_default();
+        Write { file: format!("{THP}/shmem_enabled"), value: value.into(), before }
+    }
+
     /// The mode of a size.
     pub fn size(thp: &Thp, bytes: u64, value: &str) -> Write {
         let before =
@@ -77,7 +83,13 @@ pub fn policy(thp: Option<&Thp>) -> Result<String, String> {
     let sizes = thp.map(sizes).unwrap_or_default();
     // khugepaged is left out: its clock is time.
     let mut keys = "placement=thp,khugepaged=0".to_owned();
-    let Some((largest, mode)) = sizes.first() else { return Ok(keys + ",thp=never") };
+    // That of anonymous shared memory; its size is that of a page of the page directory.
+    let shared = match thp.and_then(|thp| thp.shmem_enabled.as_deref()) {
+        Some("always" | "within_size" | "force") => ",shmem_enabled=always",
+        Some("advise") => ",shmem_enabled=advise",
+        _ => "",
+    };
+    let Some((largest, mode)) = sizes.first() else { return Ok(keys + ",thp=never" + shared) };
     if let Some((other, different)) = sizes.iter().find(|(_, other)| other != mode) {
         return Err(format!(
             "sizes of transparent huge pages with different modes are not simulated: {} is '{mode}', {} '{different}'",
@@ -91,7 +103,7 @@ pub fn policy(thp: Option<&Thp>) -> Result<String, String> {
     if !others.is_empty() {
         keys += &format!(",mthp_sizes={}", others.join("+"));
     }
-    Ok(keys)
+    Ok(keys + shared)
 }
 
 /// The settings after these writes.
@@ -101,6 +113,9 @@ pub fn after(thp: &Thp, writes: &[Write]) -> Thp {
         let Some(name) = write.file.strip_prefix(THP) else { continue };
         if name == "/enabled" {
             thp.enabled = Some(write.value.clone());
+        }
+        if name == "/shmem_enabled" {
+            thp.shmem_enabled = Some(write.value.clone());
         }
         let of = |bytes: u64| name == format!("/hugepages-{}kB/enabled", bytes >> 10);
         thp.sizes.iter_mut().filter(|size| of(size.bytes)).for_each(|size| size.enabled = write.value.clone());
@@ -137,6 +152,10 @@ mod tests {
             format!("{start},thp=always,thp_size=64K")
         );
         assert_eq!(keys(thp("never", &[(64, "never"), (2048, "inherit")])), format!("{start},thp=never"));
+        let shared = |mode: &str| keys(Thp { shmem_enabled: Some(mode.into()), ..thp("never", &[]) });
+        assert_eq!(shared("within_size"), format!("{start},thp=never,shmem_enabled=always"));
+        assert_eq!(shared("advise"), format!("{start},thp=never,shmem_enabled=advise"));
+        assert_eq!(shared("deny"), format!("{start},thp=never"));
         let mixed = policy(Some(&thp("madvise", &[(64, "always"), (2048, "inherit")]))).unwrap_err();
         assert!(mixed.contains("2M is 'madvise', 64K 'always'"), "{mixed}");
     }

@@ -3,6 +3,7 @@
 mod changes;
 mod kernel;
 mod loads;
+mod pool;
 mod prices;
 mod recommend;
 mod rows;
@@ -118,7 +119,7 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     let coalesces = is_this && base.params.has(COALESCE) && loads::coalesces(&base)?;
     let keys = if is_this { more_keys(&base, coalesces) } else { String::new() };
     let all = all.into_iter().map(|change| Change { keys: change.keys + &keys, ..change }).collect();
-    let (mut simulated, result, interrupted) = simulate(&args, load.as_ref(), all, &mut left_out)?;
+    let (mut simulated, result, interrupted) = simulate(&args, load.as_ref(), &system, all, &mut left_out)?;
     // Nothing asked for huge pages.
     let counts = simulated[0].result.counts.clone();
     simulated.retain(|s| s.change.name == TODAY || !s.change.no_huge_pages || s.result.counts != counts);
@@ -251,6 +252,7 @@ fn about(args: &AdviseArgs, native: Option<&[Native]>) -> Program {
     Program {
         takes_arguments: takes_arguments(&args.command, &name),
         allocator: seen.map(|seen| allocator_of(&seen.program, &seen.files)),
+        shares: seen.is_some_and(Seen::shares_memory),
         thp_disabled: native.is_some_and(|runs| runs.iter().any(|run| run.seen.thp_disabled)),
         name,
         resident_bytes: largest.map(|run| run.resident_bytes),
@@ -289,11 +291,12 @@ fn summary(runs: &[Native], about: &Program) -> NativeRuns {
 fn simulate(
     args: &AdviseArgs,
     load: Option<&Load>,
-    all: Vec<Change>,
+    system: &System,
+    mut all: Vec<Change>,
     left_out: &mut Vec<farreach_types::counts::LeftOut>,
 ) -> Result<(Vec<Simulated>, RunResult, Option<i32>)> {
     let (apart, together): (Vec<Change>, Vec<Change>) = all.iter().cloned().partition(|change| change.recorded_apart);
-    let (mut result, mut interrupted) = pass(args, load, &together, &recording(args, &Change::default()), &[])?;
+    let (mut result, mut interrupted) = pass(args, load, &together, &recording(args, &Change::default()), &[], |_| {})?;
     let mut counted: Vec<(String, MachineResult)> =
         together.iter().map(|c| c.name.clone()).zip(std::mem::take(&mut result.machines)).collect();
     for change in apart {
@@ -307,12 +310,25 @@ fn simulate(
             continue;
         }
         let one = std::slice::from_ref(&change);
-        let (one, signal) = pass(args, load, one, &recording(args, &change), &change.arguments)?;
+        let mut asked = change.pool.map(pool::Asked::new);
+        let follow = |batch: &Batch| asked.iter_mut().for_each(|asked| asked.follow(batch));
+        let (one, signal) = pass(args, load, one, &recording(args, &change), &change.arguments, follow)?;
         interrupted = signal;
         if signal.is_some() {
             let why = "interrupted while it was recorded with the change".into();
             left_out.push(farreach_types::counts::LeftOut { change: change.words, why });
             continue;
+        }
+        if let Some(asked) = asked {
+            let at = all.iter().position(|other| other.name == change.name).expect("it is one of them");
+            let sized = match asked.most() {
+                0 => Err("the program asked for none of its pages".to_owned()),
+                pages => pool::resize(&mut all[at], system, pages),
+            };
+            if let Err(why) = sized {
+                left_out.push(farreach_types::counts::LeftOut { change: change.words, why });
+                continue;
+            }
         }
         counted.extend(one.machines.into_iter().map(|machine| (change.name.clone(), machine)));
     }
@@ -327,7 +343,7 @@ fn simulate(
 fn recording(args: &AdviseArgs, change: &Change) -> Recording {
     let stdin = Some(args.stdin.clone().unwrap_or_else(|| "/dev/null".into()));
     let environment = change.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    let valgrind = if change.pool { vec!["--pool=yes".into()] } else { Vec::new() };
+    let valgrind = if change.pool.is_some() { vec!["--pool=yes".into()] } else { Vec::new() };
     Recording { stdin, stdout: Some("/dev/null".into()), environment, valgrind, ..Recording::default() }
 }
 
@@ -338,6 +354,7 @@ fn pass(
     changes: &[Change],
     recording: &Recording,
     arguments: &[String],
+    mut follow: impl FnMut(&Batch),
 ) -> Result<(RunResult, Option<i32>)> {
     let joint = if args.machine.contains('=') { ',' } else { ':' };
     let specs: Vec<MachineSpec> = changes
@@ -346,7 +363,10 @@ fn pass(
         .collect::<Result<_, _>>()?;
     let mut lab =
         Lab::new(specs, Options { limit: args.limit, threads: threads(0), ahead: AHEAD, ..Options::default() })?;
-    let each = |batch: Batch| Ok((lab.feed(batch)?, lab.progress()));
+    let each = |batch: Batch| {
+        follow(&batch);
+        Ok((lab.feed(batch)?, lab.progress()))
+    };
     let (source, interrupted) = match &args.file {
         Some(file) => (file.clone(), feed::stored(file, args.format.as_deref(), args.limit, each)?),
         None => {

@@ -26,6 +26,8 @@ pub struct Shape {
     pub align: u64,
     /// Of a hundred touches, those that go on to the next page.
     pub in_a_row: u64,
+    /// Of thirty mappings, those of shared anonymous memory.
+    pub shared: u64,
 }
 
 pub struct Programs {
@@ -66,12 +68,13 @@ impl Programs {
         let (start, len) = self.range();
         let other = self.dice.pick(&[READ_ONLY, Prot::RWX, Prot::NONE]);
         let prot = if self.dice.percent(8) { other } else { Prot::RW };
-        let (backing, shared) = match self.dice.below(30) {
+        let kind = self.dice.below(30);
+        let (backing, shared) = match kind {
             0 => (Backing::File { path: "/lib/x".into(), offset: self.dice.below(8) << 12 }, true),
             1 => (Backing::Stack, false),
             2 => (Backing::Kernel, false),
-            3 => (Backing::Anonymous, true),
-            4..12 => (Backing::Heap, false),
+            3.. if kind < 3 + self.shape.shared => (Backing::Anonymous, true),
+            3..12 => (Backing::Heap, false),
             _ => (Backing::Anonymous, false),
         };
         Op::Map(Mapping { start, len, prot, shared, backing })
