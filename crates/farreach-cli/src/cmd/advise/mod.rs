@@ -15,7 +15,7 @@ use super::common::{OutputArgs, formats, note, threads, whole};
 use super::this::measure::gigahertz;
 use super::{feed, program, this};
 use crate::workloads::Load;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use changes::{Change, Program, TODAY};
 use clap::Args;
 use farreach_cost::today;
@@ -25,12 +25,13 @@ use farreach_live::{Options as Recording, Watch, allocator_of};
 use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;
-use farreach_types::counts::{ADVICE_SCHEMA, AdviceResult, MachineResult, NativeRuns, RunResult, Setting};
+use farreach_types::counts::{ADVICE_SCHEMA, AdviceResult, AdviceRow, MachineResult, NativeRuns, RunResult, Setting};
 use farreach_types::event::Batch;
 use rows::{Run, Simulated};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use verify::Trial;
 
 /// Bytes of references that wait for their simulation.
 const AHEAD: u64 = 256 << 20;
@@ -67,9 +68,9 @@ pub struct AdviseArgs {
     /// prediction.
     #[arg(long, value_name = "N", value_parser = whole::<1>, allow_negative_numbers = true)]
     verify: Option<u64>,
-    /// With --verify: try this row instead of the recommended one.
+    /// With --verify: try this row instead of the recommended one. May be given several times; `all` is every row.
     #[arg(long, value_name = "ROW", requires = "verify")]
-    change: Option<String>,
+    change: Vec<String>,
     /// With --verify: settings of the kernel may be written, for the runs that need them; they are restored at every
     /// end, also if farreach is killed.
     #[arg(long, requires = "verify")]
@@ -112,7 +113,7 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     let native = native_runs(&args, load.as_ref(), &signals, &system)?;
     let about = about(&args, native.as_deref());
     let (all, mut left_out) = changes::changes(&system, &about).map_err(|why| anyhow!("{why}"))?;
-    if let Some(name) = &args.change {
+    for name in args.change.iter().filter(|name| *name != ALL) {
         find(&all, name)?;
     }
     let is_this = args.machine.split(':').next() == Some(this::NAME);
@@ -163,17 +164,27 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
         rows,
         left_out,
         recommendation,
-        verification: None,
+        verifications: Vec::new(),
     };
     if let Some(rounds) = args.verify {
-        let name = args.change.as_ref().unwrap_or(&advice.recommendation.row);
-        let at = changes.iter().position(|change| change.name == *name).context("it changes nothing")?;
+        let recommended = [advice.recommendation.row.clone()];
+        let names = if args.change.is_empty() { &recommended[..] } else { &args.change };
+        let wanted = |row: &AdviceRow| names.iter().any(|name| *name == row.name || name == ALL);
+        let trials: Vec<Trial<'_>> = changes
+            .iter()
+            .zip(&advice.rows)
+            .filter(|(_, row)| row.name != TODAY && wanted(row))
+            .map(|(change, row)| Trial { change, row })
+            .collect();
         if interrupted.is_some() {
             note("--verify: interrupted before, so nothing is compared");
-        } else if at == 0 {
+        } else if trials.is_empty() && args.change.is_empty() {
             note("--verify: nothing is recommended, so there is nothing to compare; --change ROW chooses a row");
         } else {
-            verify::check(&changes[at], args.apply)?;
+            ensure!(!trials.is_empty(), "--change {}: it changes nothing for this program", args.change.join(", "));
+            for trial in &trials {
+                verify::check(trial.change, args.apply)?;
+            }
             let program = verify::Tried {
                 command: &args.command,
                 stdin: args.stdin.as_ref(),
@@ -182,14 +193,15 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
                 signals: &signals,
                 system: &system,
             };
-            let rows = [&advice.rows[0], &advice.rows[at]];
-            advice.verification = Some(verify::verify(&changes[at], rows, &program, rounds)?);
+            advice.verifications = verify::verify(&trials, &advice.rows[0], &program, rounds)?;
         }
     }
     args.output.emit(&advice)?;
     Ok(interrupted.map_or(ExitCode::SUCCESS, program::interrupted))
 }
 
+/// Every row, for `--change`.
+const ALL: &str = "all";
 /// The key of pages that share an entry.
 const COALESCE: &str = "coalesce";
 /// The key of walks by reuse distance.
