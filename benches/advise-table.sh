@@ -107,9 +107,10 @@ memcached() {
 postgresql() {
   local bin data=$work/postgresql as='unshare -U --map-user=1000 --map-group=1000'
   bin=$(ls -d /usr/lib/postgresql/*/bin 2> /dev/null | tail -n 1)
-  need unshare pgbench "${bin:-/usr/lib/postgresql}/postgres" || return
+  need unshare pgbench pg_isready "${bin:-/usr/lib/postgresql}/postgres" || return
   local settings="-c autovacuum=off -c fsync=off -c shared_buffers=256MB -c listen_addresses=127.0.0.1
     -c unix_socket_directories= -p $port"
+  settings=${settings//$'\n'/ }
   if [ ! -e "$data/filled" ]; then
     rm -rf "$data"
     $as "$bin/initdb" -D "$data" -U postgres -A trust --no-sync > "$work/log" 2>&1 || return
@@ -117,8 +118,9 @@ postgresql() {
     pgbench -h 127.0.0.1 -p $port -U postgres -i -s 10 -q postgres >> "$work/log" 2>&1
     $as "$bin/pg_ctl" -D "$data" -w stop > /dev/null && touch "$data/filled"
   fi
-  command=(sh -c "exec $as $bin/postgres -D $data ${settings//$'\n'/ } \"\$@\"" postgres)
-  load="pgbench -h 127.0.0.1 -p $port -U postgres -S -n -c 1 -t 20000 postgres"
+  command=(sh -c "exec $as $bin/postgres -D $data $settings \"\$@\"" postgres)
+  local server="-h 127.0.0.1 -p $port -U postgres"
+  load="until pg_isready -q $server; do sleep 0.1; done; pgbench $server -S -n -c 1 -t 20000 postgres"
 }
 
 mariadb() {
