@@ -21,6 +21,8 @@
 //!   After an unmap or an mremap, rest without other memory in its place is unmapped.
 //! * OS-9 A superpage of shared memory stays one as long as the memory, for every region that maps all of it at an
 //!   aligned place. There is none where some page of the memory has a frame already.
+//! * OS-10 Memory that is asked for at once (MAP_POPULATE) comes page by page as at faults, which are not counted. It
+//!   ends where memory is full.
 
 mod events;
 mod faults;

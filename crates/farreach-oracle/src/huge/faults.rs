@@ -3,6 +3,7 @@
 use super::{Background, From, PlainHuge, Shared, group};
 use crate::paging::{Entry, Full};
 use crate::program::{Name, Page};
+use farreach_types::event::Prot;
 use std::ops::Range;
 
 impl PlainHuge {
@@ -50,6 +51,22 @@ impl PlainHuge {
         self.paging.base_page(process, page)?;
         self.collapse_some(process, page, &known);
         Ok(())
+    }
+
+    /// OS-10.
+    pub(super) fn populate(&mut self, process: u32, range: Range<u64>) {
+        for page in range {
+            let wanted = self.page(process, page).is_some_and(|page| page.prot != Prot::NONE);
+            if !wanted || self.entry(process, page).is_some() {
+                continue;
+            }
+            let served = self.fault(process, page);
+            self.paging.counts.page_faults -= 1;
+            if served.is_err() {
+                return;
+            }
+            self.paging.counts.populated_pages += 1;
+        }
     }
 
     /// Maps a superpage of shared memory that is there.

@@ -73,6 +73,10 @@ fn asks(allocator: &AllocatorKind) -> Result<(String, String), String> {
         AllocatorKind::Glibc(Some(version)) if *version >= (2, 35) => pair("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"),
         AllocatorKind::Jemalloc => pair("MALLOC_CONF", "thp:always"),
         AllocatorKind::Jvm => pair("JAVA_TOOL_OPTIONS", "-XX:+UseTransparentHugePages"),
+        AllocatorKind::Go => Err(
+            "Go has no setting that asks for them; GODEBUG=disablethp=1 refuses them, where the kernel's mode is always"
+                .into(),
+        ),
         AllocatorKind::Glibc(_) => Err("glibc before 2.35 has no tunable for it".into()),
         other => Err(format!("no switch is known for its allocator ({other}) that was tried here")),
     }

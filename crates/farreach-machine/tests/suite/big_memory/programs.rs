@@ -28,6 +28,8 @@ pub struct Shape {
     pub in_a_row: u64,
     /// Of thirty mappings, those of shared anonymous memory.
     pub shared: u64,
+    /// Whether memory is asked for at once.
+    pub populates: bool,
 }
 
 pub struct Programs {
@@ -120,7 +122,8 @@ impl Programs {
             72..84 => self.remap(),
             84..86 => Op::Advise { start, len, advice: Advice::DontNeed },
             86..89 => {
-                let advice = self.dice.pick(&[Advice::HugePage, Advice::NoHugePage, Advice::WillNeed]);
+                let other = if self.shape.populates { Advice::Populate } else { Advice::WillNeed };
+                let advice = self.dice.pick(&[Advice::HugePage, Advice::NoHugePage, other]);
                 Op::Advise { start, len, advice }
             }
             89..91 if self.live.len() < MOST => {
