@@ -92,7 +92,7 @@ java() {
 redis() {
   need redis-server redis-benchmark || return
   command=(redis-server --port $port --save '')
-  load="redis-benchmark -p $port -r 300000 -n 300000 -t set,get -q"
+  load="redis-benchmark -p $port -r 300000 -n 200000 -t set,get -q"
 }
 
 # The recorder lets no program lower the limit of open files.
