@@ -9,7 +9,6 @@ use farreach_types::addr::{Asid, Bytes};
 use farreach_types::event::{Advice, Batch, Op};
 use std::collections::{BTreeMap, HashMap};
 
-const K4: u64 = 4 << 10;
 const M2: u64 = 2 << 20;
 const G1: u64 = 1 << 30;
 
@@ -149,7 +148,7 @@ impl Asked {
         for (start, end) in hit {
             mapped.remove(&start);
             self.pages -= (end - start).div_ceil(self.page);
-            for (start, end) in [(start, from), (to.next_multiple_of(K4), end)] {
+            for (start, end) in [(start, from), (to, end)] {
                 if start < end {
                     mapped.insert(start, end);
                     self.pages += (end - start).div_ceil(self.page);
@@ -164,6 +163,8 @@ mod tests {
     use super::super::kernel;
     use super::*;
     use farreach_types::event::{Backing, End, Mapping, Prot};
+
+    const K4: u64 = 4 << 10;
 
     #[test]
     fn a_pool_is_for_what_asks() {
