@@ -59,7 +59,7 @@ gups() { compiled gups && command=("$work/gups" 256 20000000); }
 chain() { compiled chain && command=("$work/chain" 256 3000000); }
 
 cc1() {
-  need gcc && command=("$(gcc -print-prog-name=cc1)" -quiet -O2 "$root/fixtures/programs/demo.c" -o "$work/demo.s")
+  need gcc && command=("$(gcc -print-prog-name=cc1)" -quiet -O1 "$root/fixtures/programs/demo.c" -o "$work/demo.s")
 }
 
 # The interpreter itself: what is found first may be a script.
@@ -72,10 +72,10 @@ perl() { need perl && command=("$(type -P perl)" "$root/benches/advise-table/has
 
 sqlite() {
   need sqlite3 && command=(sqlite3 :memory: "CREATE TABLE t(id INTEGER PRIMARY KEY, k INTEGER, v TEXT);
-    WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 600000)
-      INSERT INTO t SELECT i, i * 7919 % 600011, 'value ' || i FROM c;
+    WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 300000)
+      INSERT INTO t SELECT i, i * 7919 % 300007, 'value ' || i FROM c;
     CREATE INDEX x ON t(k);
-    SELECT sum(length(t.v)) FROM t AS a JOIN t ON t.k = a.id * 104729 % 600011;")
+    SELECT sum(length(t.v)) FROM t AS a JOIN t ON t.k = a.id * 104729 % 300007;")
 }
 
 go() {
@@ -120,7 +120,7 @@ postgresql() {
   fi
   command=(sh -c "exec $as $bin/postgres -D $data $settings \"\$@\"" postgres)
   local server="-h 127.0.0.1 -p $port -U postgres"
-  load="until pg_isready -q $server; do sleep 0.1; done; pgbench $server -S -n -c 1 -t 20000 postgres"
+  load="until pg_isready -q $server; do sleep 0.1; done; pgbench $server -S -n -c 1 -t 40000 postgres"
 }
 
 mariadb() {
@@ -132,7 +132,7 @@ mariadb() {
   local tool="sysbench oltp_read_only --mysql-host=127.0.0.1 --mysql-port=$port --mysql-user=root --mysql-db=test
     --tables=1 --table-size=200000"
   tool=${tool//$'\n'/ }
-  load="$tool --threads=1 --time=0 --events=500 run"
+  load="$tool --threads=1 --time=0 --events=2000 run"
   if [ -e "$data/filled" ]; then return; fi
   rm -rf "$data"
   mariadb-install-db --no-defaults --datadir="$data" --user=root --skip-name-resolve \

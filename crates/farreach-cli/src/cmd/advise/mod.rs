@@ -113,8 +113,12 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     let native = native_runs(&args, load.as_ref(), &signals, &system)?;
     let about = about(&args, native.as_deref());
     let (all, mut left_out) = changes::changes(&system, &about).map_err(|why| anyhow!("{why}"))?;
-    for name in args.change.iter().filter(|name| *name != ALL) {
-        find(&all, name)?;
+    // Before the recordings, which take minutes.
+    for name in &args.change {
+        match name.as_str() {
+            ALL => all.iter().try_for_each(|change| verify::check(change, args.apply))?,
+            name => verify::check(find(&all, name)?, args.apply)?,
+        }
     }
     let is_this = args.machine.split(':').next() == Some(this::NAME);
     let coalesces = is_this && base.params.has(COALESCE) && loads::coalesces(&base)?;
