@@ -162,6 +162,7 @@ settings() {
 before=$(settings)
 # advise restores them itself, or its guard does.
 finish() {
+  rm -f "$folder"/*.part
   python3 benches/advise-table/table.py "$folder" > "$folder/table.md" && cat "$folder/table.md"
   local file value
   for ((try = 0; try < 20; try++)); do
