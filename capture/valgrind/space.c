@@ -21,7 +21,7 @@ static Bool spare_used;
 
 /* Not in the tool headers of the core. */
 enum {
-   PKEY_MPROTECT = 329, PROT_GROWSDOWN = 0x01000000, SHM_EXEC = 0100000, MAP_POPULATE = 0x8000,
+   PKEY_MPROTECT = 329, PROT_GROWSDOWN = 0x01000000, SHM_EXEC = 0100000, MAP_LOCKED = 0x2000, MAP_POPULATE = 0x8000,
    SET_THP_DISABLE = 41, GET_THP_DISABLE = 42,
    ZERO_DEVICE = 1 << 8 | 5 /* device number of /dev/zero */
 };
@@ -153,8 +153,8 @@ static void mapped(UWord* args, Addr start, SizeT huge_page)
       map(start, len, what | FR_FILE, args[5], name);
    if (huge_page)
       emit_record(FR_ADVISE, 3, start, len, FR_HUGEPAGE, 0);
-   if (flags & MAP_POPULATE)
-      emit_record(FR_ADVISE, 3, start, len, FR_WILLNEED, 0);
+   if (flags & (MAP_POPULATE | MAP_LOCKED))
+      emit_record(FR_ADVISE, 3, start, len, FR_POPULATE, 0);
 }
 
 static void brk_changed(Addr now)
@@ -177,8 +177,11 @@ static void advised(Addr start, SizeT len, UWord advice)
       case 4: case 8: case 9: case 24: case 102: /* DONTNEED, FREE, REMOVE, DONTNEED_LOCKED, GUARD_INSTALL */
          what = FR_DONTNEED;
          break;
-      case 3: case 22: case 23: /* WILLNEED, POPULATE_READ, POPULATE_WRITE */
+      case 3:
          what = FR_WILLNEED;
+         break;
+      case 22: case 23: /* POPULATE_READ, POPULATE_WRITE */
+         what = FR_POPULATE;
          break;
       case 14:
          what = FR_HUGEPAGE;

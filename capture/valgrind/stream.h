@@ -115,7 +115,7 @@ enum fr_map {
    FR_ANONYMOUS = 0 << 8, FR_HEAP = 1 << 8, FR_STACK = 2 << 8, FR_FILE = 3 << 8, FR_KERNEL = 4 << 8
 };
 
-enum fr_advice { FR_DONTNEED, FR_HUGEPAGE, FR_NOHUGEPAGE, FR_WILLNEED };
+enum fr_advice { FR_DONTNEED, FR_HUGEPAGE, FR_NOHUGEPAGE, FR_WILLNEED, FR_POPULATE };
 
 /* What the writer adds up on its own, block by block as they run, and the reader adds up from the words it received. */
 #define FR_TALLY(instrs, loads, stores) \

@@ -191,6 +191,7 @@ impl Decoder {
                     1 => Advice::HugePage,
                     2 => Advice::NoHugePage,
                     3 => Advice::WillNeed,
+                    4 => Advice::Populate,
                     other => return Err(format!("unknown advice {other}")),
                 };
                 Op::Advise { start, len, advice }

@@ -46,9 +46,17 @@ pub struct Seen {
     pub files: Vec<PathBuf>,
     /// Transparent huge pages are switched off for it.
     pub thp_disabled: bool,
-    /// Most memory in huge pages at one look: anonymous memory, and pages of a pool.
+    /// Most memory in huge pages at one look: anonymous and shared memory, and pages of a pool.
     pub huge_bytes: u64,
     resident: u64,
+}
+
+impl Seen {
+    /// Whether it has anonymous memory that processes share: of `mmap`, or segments of System V.
+    pub fn shares_memory(&self) -> bool {
+        let names = ["/dev/zero (deleted)", "/SYSV"];
+        self.files.iter().any(|file| names.iter().any(|name| file.to_string_lossy().starts_with(name)))
+    }
 }
 
 /// A program that runs. Dropped before its end, it is killed.
@@ -182,8 +190,11 @@ fn look(pid: u32, disabled: bool, seen: &mut Seen) {
 
 fn huge_bytes(folder: &Path) -> u64 {
     let text = fs::read_to_string(folder.join("smaps_rollup")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("AnonHugePages:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) << 10
+    let kilobytes = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    (kilobytes("AnonHugePages:") + kilobytes("ShmemPmdMapped:")) << 10
 }
 
 fn mapped(folder: &Path) -> Vec<PathBuf> {

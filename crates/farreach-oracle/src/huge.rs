@@ -4,6 +4,7 @@
 //! Where these leave something open:
 //!
 //! * OS-1 Memory that can have superpages is private and of no file; a stack too. Advice does not matter to a pool.
+//!   Shared anonymous memory can have those of one size, by a setting of its own, which no pool has.
 //! * OS-2 A superpage is split (its pages keep their frames) when a part of it is unmapped, dropped, moved or replaced;
 //!   when a part gets other rights than it has; when one of its pages is copied, or becomes writable alone; when its
 //!   group is collapsed into a larger one.
@@ -18,6 +19,10 @@
 //!   pages. What mremap adds does not.
 //! * OS-8 Of a whole huge page, what is unmapped becomes rest while something else than rest is mapped in its place.
 //!   After an unmap or an mremap, rest without other memory in its place is unmapped.
+//! * OS-9 A superpage of shared memory stays one as long as the memory, for every region that maps all of it at an
+//!   aligned place. There is none where some page of the memory has a frame already.
+//! * OS-10 Memory that is asked for at once (MAP_POPULATE) comes page by page as at faults, which are not counted. It
+//!   ends where memory is full.
 
 mod events;
 mod faults;
@@ -26,7 +31,7 @@ use crate::frames::Frames;
 use crate::paging::{Entry, Full, Model, Paging};
 use crate::program::Page;
 use farreach_types::event::{Kind, Op};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// A policy with superpages.
@@ -36,6 +41,16 @@ pub struct Config {
     /// log2 of the pages of the superpages that a fault tries, largest first.
     pub orders: Vec<u32>,
     pub from: From,
+    /// Superpages of shared memory.
+    pub shared: Option<Shared>,
+}
+
+/// Superpages of shared anonymous memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Shared {
+    /// log2 of their pages.
+    pub order: u32,
+    pub by_advice_only: bool,
 }
 
 /// Where superpages come from, and what else is done.
@@ -67,6 +82,10 @@ pub struct PlainHuge {
     pool_free: BTreeSet<u64>,
     waiting: VecDeque<(u32, u64)>,
     faults: u64,
+    /// log2 of the pages of superpages of shared memory, by mapping and first page (OS-9).
+    shared: BTreeMap<(u64, u64), u32>,
+    /// How often one was mapped that was there.
+    pub mapped_again: u64,
 }
 
 /// The aligned group around a page.
@@ -86,7 +105,16 @@ impl PlainHuge {
                 pool.extend(base..base + (1 << config.orders[0]));
             }
         }
-        PlainHuge { config, paging, pool_free: pool.clone(), pool, waiting: VecDeque::new(), faults: 0 }
+        PlainHuge {
+            config,
+            paging,
+            pool_free: pool.clone(),
+            pool,
+            waiting: VecDeque::new(),
+            faults: 0,
+            shared: BTreeMap::new(),
+            mapped_again: 0,
+        }
     }
 
     fn entry(&self, process: u32, page: u64) -> Option<Entry> {

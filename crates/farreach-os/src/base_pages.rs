@@ -51,6 +51,8 @@ pub(super) enum Step {
     Protect(VpnRange, Prot),
     /// madvise(DONTNEED).
     Discard(VpnRange),
+    /// The pages are mapped at once.
+    Populate(VpnRange),
     /// madvise(HUGEPAGE) or madvise(NOHUGEPAGE).
     Huge(VpnRange, HugeAdvice),
 }
@@ -101,6 +103,7 @@ pub(super) fn in_4k_pages(op: &Op) -> Option<Step> {
         }
         Op::Protect { start, len, prot } => Step::Protect(range(*start, *len), *prot),
         Op::Advise { start, len, advice: Advice::DontNeed } => Step::Discard(range(*start, *len)),
+        Op::Advise { start, len, advice: Advice::Populate } => Step::Populate(range(*start, *len)),
         Op::Advise { start, len, advice: Advice::HugePage } => Step::Huge(range(*start, *len), HugeAdvice::Huge),
         Op::Advise { start, len, advice: Advice::NoHugePage } => Step::Huge(range(*start, *len), HugeAdvice::NoHuge),
         _ => return None,
@@ -140,6 +143,10 @@ impl Parts {
                 steps.push(Step::Discard(self.whole(range, k)));
                 Vec::new()
             }
+            Some(Step::Populate(range)) => {
+                steps.push(Step::Populate(cover(range, k)));
+                Vec::new()
+            }
             Some(Step::Huge(range, huge)) => {
                 steps.push(Step::Huge(self.whole(range, k), huge));
                 Vec::new()
@@ -153,6 +160,7 @@ impl Parts {
             | Step::Unmap(range)
             | Step::Protect(range, _)
             | Step::Discard(range)
+            | Step::Populate(range)
             | Step::Huge(range, _) => range.pages > 0,
             Step::Remap(..) => true,
         });

@@ -125,6 +125,38 @@ impl Os {
     /// A fault brings in its own page and nothing else, unless a superpage brings in a whole region (T94-23).
     fn page_fault(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<(), OutOfMemory> {
         self.memory.counts.page_faults += 1;
+        self.bring_in(asid, vpn, kind)
+    }
+
+    /// The program asks for pages before it touches them (MAP_POPULATE). They come as at faults, without the faults;
+    /// when memory is full, the rest comes when it is touched, as in Linux.
+    pub(crate) fn populate(&mut self, asid: Asid, range: VpnRange) {
+        let regions = self.space(asid).regions.within(range);
+        for region in regions.into_iter().filter(|region| region.prot != Prot::NONE) {
+            let kind = if region.prot.write && !region.shared { Kind::Store } else { Kind::Load };
+            for vpn in region.range.iter() {
+                let mapped = self.space(asid).table.get(vpn).is_some();
+                if mapped || self.segment_page(asid, vpn) || self.direct_page(asid, vpn) {
+                    continue;
+                }
+                let brought_in = self.bring_in(asid, vpn, kind);
+                self.keep_out_of_segment(asid, vpn);
+                if brought_in.is_err() {
+                    return;
+                }
+                let entry = self.spaces[asid.0 as usize].table.update(vpn, |entry| {
+                    entry.populated = true;
+                    *entry
+                });
+                self.memory.counts.populated_pages += 1;
+                let in_superpage = entry.is_some_and(|entry| entry.order > 0);
+                self.memory.counts.populated_in_superpages += u64::from(in_superpage);
+            }
+        }
+    }
+
+    /// Maps a page that is not mapped.
+    fn bring_in(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<(), OutOfMemory> {
         self.memory.counts.pt_probes += 1;
         let region = self.region(asid, vpn);
         if self.superpage_fault(asid, vpn, &region) {

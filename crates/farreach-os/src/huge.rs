@@ -11,17 +11,18 @@ use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::event::ThpRule;
 
 impl Os {
-    /// Serves a fault with the largest superpage that fits. Its aligned group lies inside a region of private anonymous
-    /// memory, no page of it is mapped or has contents, and there is a free block for it.
+    /// Serves a fault with the largest superpage that fits. Its aligned group lies inside a region of anonymous memory,
+    /// no page of it is mapped or has contents, and there is a free block for it. Shared memory that has its superpage
+    /// since a fault of another mapper gets that one.
     pub(super) fn superpage_fault(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
         let request = FrameRequest { vpn, object: region.object, page: region.page_of(vpn) };
         let advice = self.huge_advice(asid, region);
         let orders = self.placement.superpage_orders(&self.memory, request, advice).to_vec();
-        if orders.is_empty() || !self.memory.objects.get(region.object).private {
-            return false;
-        }
         for order in orders {
             let group = VpnRange { start: vpn.align_down(order.into()), pages: 1 << order };
+            if self.shared_superpage(asid, vpn, region, group, order) {
+                return true;
+            }
             let fits = if inside(group, region.range) {
                 let first = region.page_of(group.start);
                 !self.memory.objects.get(region.object).page_index.any_in(first..first + group.pages)
@@ -44,15 +45,16 @@ impl Os {
                 present: true,
                 ..Entry::default()
             };
+            let object = self.memory.objects.get_mut(region.object);
+            if !object.private {
+                object.superpages.insert(page, order);
+            }
             for part in self.fill_group(asid, group, region) {
                 let pfn = Pfn(base.0 + (part.range.start.0 - group.start.0));
                 self.memory.fill_run(part.object, part.first_page, pfn, part.range.pages);
                 self.map_run(asid, part.range, Entry { pfn, label: part.label, populated: true, ..entry });
             }
-            self.spaces[asid.0 as usize].table.update(vpn, |entry| entry.populated = false);
-            self.memory.counts.superpage_faults += 1;
-            self.memory.counts.populated_pages += group.pages - 1;
-            self.memory.counts.populated_in_superpages += group.pages - 1;
+            self.superpage_came(asid, vpn, group);
             return true;
         }
         false
@@ -67,6 +69,36 @@ impl Os {
             }
             (_, advice) => advice,
         }
+    }
+
+    /// Maps the superpage that shared memory has there already, if no page of its group is mapped in this space.
+    fn shared_superpage(&mut self, asid: Asid, vpn: Vpn, region: &Region, group: VpnRange, order: u8) -> bool {
+        if !inside(group, region.range) || self.spaces[asid.0 as usize].table.any_in(group) {
+            return false;
+        }
+        let first = region.page_of(group.start);
+        if self.memory.objects.get(region.object).superpages.get(&first) != Some(&order) {
+            return false;
+        }
+        let Some(base) = self.memory.frame_of(region.object, first) else { return false };
+        // Compaction may have moved some of its pages.
+        let follows = |at: u64| self.memory.frame_of(region.object, first + at) == Some(Pfn(base.0 + at));
+        if !base.0.is_multiple_of(group.pages) || !(1..group.pages).all(follows) {
+            return false;
+        }
+        let (label, attr) = (region.label, attributes(region.prot, false));
+        let entry = Entry { pfn: base, label, attr, order, present: true, populated: true, ..Entry::default() };
+        self.map_run(asid, group, entry);
+        self.superpage_came(asid, vpn, group);
+        true
+    }
+
+    /// A fault on `vpn` mapped a superpage.
+    fn superpage_came(&mut self, asid: Asid, vpn: Vpn, group: VpnRange) {
+        self.spaces[asid.0 as usize].table.update(vpn, |entry| entry.populated = false);
+        self.memory.counts.superpage_faults += 1;
+        self.memory.counts.populated_pages += group.pages - 1;
+        self.memory.counts.populated_in_superpages += group.pages - 1;
     }
 
     /// A block for a superpage. Compacts memory if there is none.

@@ -70,6 +70,8 @@ pub struct Object {
     pub faulted_groups: HashSet<u64>,
     /// Virtual groups of pages whose frames were allocated as one large page (PS-5).
     pub large_groups: HashSet<u64>,
+    /// Superpages that faults brought into shared memory: their first pages, and log2 of their pages.
+    pub superpages: BTreeMap<u64, u8>,
     /// By page, the change of the number of regions that map the object, over all address spaces. A page is inside the
     /// object if some region maps it (T94-50 clips to this).
     coverage: BTreeMap<u64, i64>,
@@ -133,6 +135,7 @@ impl Objects {
             shift,
             faulted_groups: HashSet::new(),
             large_groups: HashSet::new(),
+            superpages: BTreeMap::new(),
             coverage: BTreeMap::new(),
             mappers: 0,
         };

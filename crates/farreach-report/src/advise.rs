@@ -109,9 +109,7 @@ pub fn table(result: &AdviceResult, width: usize) -> String {
         }
     }
     out += &advice(result);
-    if let Some(verification) = &result.verification {
-        out += &verified(verification, result);
-    }
+    result.verifications.iter().for_each(|verification| out += &verified(verification, result));
     out
 }
 

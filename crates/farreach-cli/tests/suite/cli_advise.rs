@@ -84,6 +84,35 @@ fn sizes_with_different_modes_are_refused() {
     ran.bad(1, &["2M is 'madvise', 64K 'always'"]);
 }
 
+/// All changes in one run, against the same native runs; the pool is as large as what the program maps from it.
+#[test]
+fn all_changes_are_tried_with_one_base() {
+    let dir = Dir::new();
+    let root = system(&dir, "[always] madvise never", &[]);
+    let pool = root.join("sys/kernel/mm/hugepages/hugepages-2048kB");
+    fs::create_dir_all(&pool).unwrap();
+    fs::write(pool.join("nr_hugepages"), "0").unwrap();
+    let program = ["--", "perl", "-e", "my $a = 'a' x (4 << 20); exit 0"];
+    let words = ["advise", "-m", "today/zen3", "--runs", "1", "--verify", "2", "--change", "all", "--json"];
+    let root = root.to_str().unwrap();
+    let all = |more: &[&str]| farreach([&words[..], &["--system-root", root], more, &program].concat());
+    all(&[]).bad(1, &["changes settings of the kernel", "--apply"]);
+    let advice = all(&["--apply"]).good().json();
+    let names = |list: &serde_json::Value, key: &str| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|one| one[key].as_str().unwrap().to_owned()).collect()
+    };
+    let tried = names(&advice["verifications"], "row");
+    assert_eq!(tried, names(&advice["rows"], "name")[1..]);
+    assert!(tried.iter().any(|name| name == "thp-madvise"), "{tried:?}");
+    let base = &advice["verifications"][0]["today_seconds"];
+    assert!(advice["verifications"].as_array().unwrap().iter().all(|tried| tried["today_seconds"] == *base));
+    // 4 MB of a string, and what perl has besides.
+    let words = row(&advice, "hugetlb-2m")["change"].as_str().unwrap().to_owned();
+    let pages: u64 = words.strip_prefix("pool of 2M pages: ").unwrap().parse().unwrap();
+    assert!((3..20).contains(&pages), "{words}");
+    assert_eq!(fs::read_to_string(pool.join("nr_hugepages")).unwrap(), "0");
+}
+
 #[test]
 fn arguments() {
     for (status, words, says) in [

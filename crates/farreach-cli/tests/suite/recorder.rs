@@ -369,7 +369,7 @@ fn mappings_one_by_one() {
     };
     let map =
         |start, pages: u64, prot, shared, backing| Op::Map(Mapping { start, len: pages * page, prot, shared, backing });
-    let (a, b, c, heap) = (start(0), start(5), start(6), start(8));
+    let (a, b, c, heap, populated) = (start(0), start(5), start(6), start(8), start(10));
     let read = Prot { read: true, write: false, exec: false };
     let expected = [
         map(a, 8, Prot::RW, false, Backing::Anonymous),
@@ -382,6 +382,8 @@ fn mappings_one_by_one() {
         map(a + 6 * page, 1, Prot { read: true, write: false, exec: true }, false, Backing::Anonymous),
         map(heap, 16, Prot::RW, false, Backing::Heap),
         Op::Unmap { start: heap + 8 * page, len: 8 * page },
+        map(populated, 2, Prot::RW, false, Backing::Anonymous),
+        Op::Advise { start: populated, len: 2 * page, advice: Advice::Populate },
     ];
     for (i, e) in expected.iter().enumerate() {
         assert_eq!(ops[at + i], e, "event {i}");

@@ -23,6 +23,7 @@ impl PlainHuge {
                     Advice::HugePage => self.paging.programs.advise(process, range, true),
                     Advice::NoHugePage => self.paging.programs.advise(process, range, false),
                     Advice::WillNeed => {}
+                    Advice::Populate => self.populate(process, range),
                 }
             }
             Op::Thp(rule) => self.paging.programs.space(process).thp = *rule,

@@ -1,9 +1,9 @@
 //! Faults, and collapse in the background.
 
-use super::{Background, From, PlainHuge, group};
+use super::{Background, From, PlainHuge, Shared, group};
 use crate::paging::{Entry, Full};
 use crate::program::{Name, Page};
-use farreach_types::event::ThpRule;
+use farreach_types::event::{Prot, ThpRule};
 use std::ops::Range;
 
 impl PlainHuge {
@@ -18,6 +18,18 @@ impl PlainHuge {
             if !empty || !inside && !self.rounds_up(process, &known, &group) {
                 continue;
             }
+            // OS-9.
+            let first = (known.mapping, known.index.wrapping_sub(page - group.start));
+            if !known.private() {
+                if self.shared.get(&first) == Some(&order) {
+                    self.map_again(process, &group, first, order);
+                    return Ok(());
+                }
+                let contents = (first.0, first.1)..(first.0, first.1 + (1 << order));
+                if self.paging.programs.shared.range(contents).next().is_some() {
+                    continue;
+                }
+            }
             let Some(base) = self.block(order) else {
                 self.paging.counts.superpage_fallbacks += 1;
                 continue;
@@ -27,6 +39,10 @@ impl PlainHuge {
                 self.paging.enter(process, page, Entry { order, ..Entry::base(frame) });
             }
             let pages = group.end - group.start;
+            if !known.private() {
+                self.shared.insert(first, order);
+                self.paging.programs.shared.extend((0..pages).map(|at| ((first.0, first.1 + at), base + at)));
+            }
             self.paging.counts.superpage_faults += 1;
             self.paging.counts.zeroed_pages += pages;
             self.paging.counts.populated_pages += pages - 1;
@@ -37,9 +53,44 @@ impl PlainHuge {
         Ok(())
     }
 
+    /// OS-10.
+    pub(super) fn populate(&mut self, process: u32, range: Range<u64>) {
+        for page in range {
+            let wanted = self.page(process, page).is_some_and(|page| page.prot != Prot::NONE);
+            if !wanted || self.entry(process, page).is_some() {
+                continue;
+            }
+            let served = self.fault(process, page);
+            self.paging.counts.page_faults -= 1;
+            if served.is_err() {
+                return;
+            }
+            self.paging.counts.populated_pages += 1;
+        }
+    }
+
+    /// Maps a superpage of shared memory that is there.
+    fn map_again(&mut self, process: u32, group: &Range<u64>, (mapping, first): (u64, u64), order: u32) {
+        for (index, page) in (first..).zip(group.clone()) {
+            let frame = self.paging.programs.shared[&(mapping, index)];
+            self.paging.enter(process, page, Entry { order, ..Entry::base(frame) });
+        }
+        self.mapped_again += 1;
+        self.paging.counts.superpage_faults += 1;
+        self.paging.counts.populated_pages += (1 << order) - 1;
+    }
+
     /// The sizes that this memory may have (OS-1).
     fn sizes(&self, process: u32, page: &Page) -> Vec<u32> {
         let rule = self.paging.programs.spaces[&process].thp;
+        if page.shared && page.name != Name::File {
+            let wanted = |of: &Shared| match rule {
+                ThpRule::Never => false,
+                ThpRule::Advised => page.huge == Some(true),
+                ThpRule::System => page.huge == Some(true) || page.huge.is_none() && !of.by_advice_only,
+            };
+            return self.config.shared.iter().filter(|of| wanted(of)).map(|of| of.order).collect();
+        }
         let wanted = match self.config.from {
             From::Pool { .. } => true,
             _ if rule == ThpRule::Never => false,
@@ -99,10 +150,8 @@ impl PlainHuge {
         let group = group(page, order);
         let waits = (process, group.start);
         // OS-3.
-        if self.sizes(process, known).contains(&order)
-            && self.covers(process, page, &group)
-            && !self.waiting.contains(&waits)
-        {
+        let wanted = known.private() && self.sizes(process, known).contains(&order);
+        if wanted && self.covers(process, page, &group) && !self.waiting.contains(&waits) {
             self.waiting.push_back(waits);
         }
         self.faults += 1;

@@ -64,6 +64,7 @@ impl Os {
             }
             Step::Protect(range, prot) => self.protect(asid, range, prot),
             Step::Discard(range) => self.discard(asid, range),
+            Step::Populate(range) => self.populate(asid, range),
             Step::Huge(range, advice) => {
                 for region in self.take(asid, range) {
                     let advice = if region.advice == HugeAdvice::Rest { HugeAdvice::Rest } else { advice };

@@ -74,8 +74,8 @@ impl Placement for HugeTlb {
         memory.alloc_frame(request.vpn)
     }
 
-    fn superpage_orders(&self, _: &Memory, _: FrameRequest, _: HugeAdvice) -> &[u8] {
-        &self.order
+    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, _: HugeAdvice) -> &[u8] {
+        if memory.objects.get(request.object).private { &self.order } else { &[] }
     }
 
     fn reuses_superpages(&self) -> bool {

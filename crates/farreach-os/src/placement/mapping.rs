@@ -264,6 +264,9 @@ impl Placement for Mapped {
 
     fn superpage_orders(&self, memory: &Memory, request: FrameRequest, _advice: HugeAdvice) -> &[u8] {
         const ORDER: [u8; 1] = [HUGE.trailing_zeros() as u8];
+        if !memory.objects.get(request.object).private {
+            return &[];
+        }
         let here = self.locate(memory, request, false).first().copied();
         let huge = here.is_some_and(|(i, vpn)| {
             let run = self.dump.areas[i].find(vpn).expect("it was just located");

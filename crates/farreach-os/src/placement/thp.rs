@@ -1,5 +1,5 @@
 //! Transparent huge pages (RMM15-26), after Linux: a fault in private anonymous memory brings in the largest enabled
-//! size that fits, and base pages are collapsed in the background.
+//! size that fits, and base pages are collapsed in the background. Shared anonymous memory has a setting of its own.
 
 use super::contract::{CollapsePolicy, FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
@@ -43,6 +43,18 @@ const NONE: Key = Key {
     allowed: Allowed::Int { min: 0, max: 1 << 18 },
     about: "base pages of a group that may be missing when it is collapsed; they become zeros",
 };
+const SHMEM: Key = Key {
+    name: "shmem_enabled",
+    default: "never",
+    allowed: Allowed::OneOf(&["always", "advise", "never"]),
+    about: "which shared anonymous memory gets superpages: all that does not refuse, what asked by madvise, or none",
+};
+const SHMEM_SIZE: Key = Key {
+    name: "shmem_size",
+    default: "2M",
+    allowed: Allowed::PageSize { min: 8192, max: 1 << 30 },
+    about: "the superpage that a fault in shared anonymous memory tries",
+};
 const ALLOCATOR: Key = Key {
     name: "allocator",
     default: "buddy",
@@ -54,7 +66,7 @@ const ALLOCATOR: Key = Key {
 pub const THP_KIND: PlacementKind = PlacementKind {
     name: "thp",
     about: "transparent huge pages: superpages at the first touch of private anonymous memory, or collapsed later",
-    keys: &[&THP, &SIZE, &SIZES, &EVERY, &GROUPS, &NONE, &ALLOCATOR],
+    keys: &[&THP, &SIZE, &SIZES, &EVERY, &GROUPS, &NONE, &SHMEM, &SHMEM_SIZE, &ALLOCATOR],
     build,
 };
 
@@ -62,6 +74,9 @@ struct Thp {
     /// Largest first.
     orders: Vec<u8>,
     always: bool,
+    /// Of shared memory: at most one.
+    shared: Vec<u8>,
+    shared_always: bool,
     background: Option<CollapsePolicy>,
 }
 
@@ -77,6 +92,10 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     }
     orders.push(largest);
     orders.reverse();
+    let shared = match params.text(SHMEM.name) {
+        "never" => Vec::new(),
+        _ => vec![order(&SHMEM_SIZE, params.int(SHMEM_SIZE.name))?],
+    };
     let never = params.text(THP.name) == "never";
     if never {
         orders.clear();
@@ -87,7 +106,8 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
         groups: params.int(GROUPS.name),
         missing: params.int(NONE.name),
     });
-    Ok(Box::new(Thp { orders, always: params.text(THP.name) == "always", background }))
+    let always = |key: &Key| params.text(key.name) == "always";
+    Ok(Box::new(Thp { orders, always: always(&THP), shared, shared_always: always(&SHMEM), background }))
 }
 
 impl Placement for Thp {
@@ -95,10 +115,16 @@ impl Placement for Thp {
         memory.alloc_frame(request.vpn)
     }
 
-    fn superpage_orders(&self, _: &Memory, _: FrameRequest, advice: HugeAdvice) -> &[u8] {
+    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
+        let object = memory.objects.get(request.object);
+        let (orders, always) = match object.private {
+            true => (&self.orders, self.always),
+            false if object.kind.is_file() => return &[],
+            false => (&self.shared, self.shared_always),
+        };
         match advice {
-            HugeAdvice::Huge => &self.orders,
-            HugeAdvice::None if self.always => &self.orders,
+            HugeAdvice::Huge => orders,
+            HugeAdvice::None if always => orders,
             _ => &[],
         }
     }

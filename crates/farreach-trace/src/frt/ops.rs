@@ -112,7 +112,8 @@ impl OpState {
                     1 => Advice::HugePage,
                     2 => Advice::NoHugePage,
                     3 => Advice::WillNeed,
-                    n => return Err(format!("advice {n}; 0 to 3 are known")),
+                    4 => Advice::Populate,
+                    n => return Err(format!("advice {n}; 0 to 4 are known")),
                 };
                 Op::Advise { start, len, advice }
             }
@@ -224,6 +225,7 @@ pub(crate) fn put_op(out: &mut Vec<u8>, op: &Op) -> Result<(), String> {
                 Advice::HugePage => 1,
                 Advice::NoHugePage => 2,
                 Advice::WillNeed => 3,
+                Advice::Populate => 4,
             });
         }
         Op::Thp(rule) => {

@@ -61,8 +61,9 @@ impl Monitor<'_> {
                     }
                     self.advise(asid, bytes, Advice::DontNeed);
                 }
-                libc::MADV_WILLNEED | libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => {
-                    self.advise(asid, bytes, Advice::WillNeed);
+                libc::MADV_WILLNEED => self.advise(asid, bytes, Advice::WillNeed),
+                libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => {
+                    self.advise(asid, bytes, Advice::Populate);
                 }
                 libc::MADV_DONTFORK => space.regions.change(bytes, |region| region.on_fork = OnFork::Leave),
                 libc::MADV_DOFORK => space.regions.change(bytes, |region| region.on_fork = OnFork::Copy),

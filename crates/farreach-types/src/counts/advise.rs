@@ -242,6 +242,6 @@ pub struct AdviceResult {
     pub left_out: Vec<LeftOut>,
     /// What to do.
     pub recommendation: Recommendation,
-    /// The proof, if it was asked for.
-    pub verification: Option<Verification>,
+    /// The proof, if it was asked for: one for each change that was tried.
+    pub verifications: Vec<Verification>,
 }

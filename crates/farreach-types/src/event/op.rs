@@ -69,8 +69,10 @@ pub enum Advice {
     HugePage,
     /// MADV_NOHUGEPAGE.
     NoHugePage,
-    /// MADV_WILLNEED or MADV_POPULATE_*.
+    /// MADV_WILLNEED.
     WillNeed,
+    /// MAP_POPULATE, MAP_LOCKED and MADV_POPULATE_*: the kernel maps the pages at once.
+    Populate,
 }
 
 /// Which memory of a process may have transparent huge pages, by prctl(PR_SET_THP_DISABLE). Children inherit it.

@@ -1,11 +1,10 @@
 //! What can be changed on this machine for this program.
 
 use super::kernel::{Write, after};
+use super::pool;
 use crate::cmd::this::policy::{mode, policy};
-use farreach_cost::today::pool_pages;
 use farreach_live::AllocatorKind;
-use farreach_live::system::{System, Thp};
-use farreach_types::addr::Bytes;
+use farreach_live::system::System;
 use farreach_types::counts::LeftOut;
 
 const K64: u64 = 64 << 10;
@@ -35,8 +34,8 @@ pub struct Change {
     pub risk: String,
     /// Whether the program makes other system calls then, so that it must be recorded with the change.
     pub recorded_apart: bool,
-    /// Whether it finds a pool of huge pages while it is recorded.
-    pub pool: bool,
+    /// Bytes of a page of the pool that it finds while it is recorded.
+    pub pool: Option<u64>,
     /// How much it touches: 0 this program alone, then more of the system.
     pub reach: u32,
 }
@@ -54,6 +53,8 @@ pub struct Program {
     pub resident_bytes: Option<u64>,
     /// Whether arguments at the end of the command reach it.
     pub takes_arguments: bool,
+    /// It has anonymous memory that its processes share.
+    pub shares: bool,
 }
 
 /// An option by which a program stops to switch transparent huge pages off for itself.
@@ -66,11 +67,6 @@ fn asks_itself(program: &str) -> Option<Vec<String>> {
     (program == "memcached").then(|| vec!["-L".into()])
 }
 
-/// Arguments by which a program takes memory from a pool, if the variable of glibc is not the way.
-fn takes_pool(program: &str) -> Option<Vec<String>> {
-    ["mariadbd", "mysqld"].contains(&program).then(|| vec!["--large-pages".into()])
-}
-
 /// By which variable an allocator asks for transparent huge pages.
 fn asks(allocator: &AllocatorKind) -> Result<(String, String), String> {
     let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
@@ -78,6 +74,10 @@ fn asks(allocator: &AllocatorKind) -> Result<(String, String), String> {
         AllocatorKind::Glibc(Some(version)) if *version >= (2, 35) => pair("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"),
         AllocatorKind::Jemalloc => pair("MALLOC_CONF", "thp:always"),
         AllocatorKind::Jvm => pair("JAVA_TOOL_OPTIONS", "-XX:+UseTransparentHugePages"),
+        AllocatorKind::Go => Err(
+            "Go has no setting that asks for them; GODEBUG=disablethp=1 refuses them, where the kernel's mode is always"
+                .into(),
+        ),
         AllocatorKind::Glibc(_) => Err("glibc before 2.35 has no tunable for it".into()),
         other => Err(format!("no switch is known for its allocator ({other}) that was tried here")),
     }
@@ -176,6 +176,11 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
                     change.recorded_apart = true;
                     all.push(change);
                 }
+                let shared = thp.shmem_enabled.as_deref().unwrap_or("deny");
+                if program.shares && ["never", "advise"].contains(&shared) {
+                    let words = "THP for shared memory";
+                    all.push(with("shmem-always", words, vec![Write::shared(thp, "always")], "all: memory", 2)?);
+                }
                 let sizes: Vec<u64> = thp.sizes.iter().map(|size| size.bytes).collect();
                 if sizes.contains(&K64) && sizes.contains(&M2) {
                     let only = vec![Write::size(thp, K64, "always"), Write::size(thp, M2, "never")];
@@ -198,30 +203,10 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
             }
         }
     }
-    for (page, name) in [(M2, "hugetlb-2m"), (G1, "hugetlb-1g")] {
-        let words = format!("pool of {} pages", Bytes(page));
-        let own = takes_pool(&program.name);
-        match pool(system, program, page) {
-            Ok(pages) => all.push(Change {
-                name: name.into(),
-                keys: asked(thp, page),
-                environment: match own {
-                    Some(_) => Vec::new(),
-                    None => vec![(
-                        "GLIBC_TUNABLES".into(),
-                        format!("glibc.malloc.hugetlb={}", if page == M2 { 2 } else { page }),
-                    )],
-                },
-                arguments: own.unwrap_or_default(),
-                writes: vec![Write::pool(system, page, pages)],
-                recorded_apart: true,
-                pool: true,
-                risk: format!("{} less for others", Bytes(pages * page)),
-                words: format!("{words}: {pages}"),
-                reach: 4,
-                ..Change::default()
-            }),
-            Err(why) => leave(&words, &why),
+    for page in [M2, G1] {
+        match pool::change(system, program, page) {
+            Ok(change) => all.push(change),
+            Err(why) => leave(&pool::words(page), &why),
         }
     }
     leave("text on huge pages", "not simulated: the loader and the linker decide, which recordings do not show");
@@ -252,44 +237,10 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
     Ok((all, left_out))
 }
 
-/// The keys that simulate a pool: what asks for its pages asks for huge pages in the recording, and gets them. All else
-/// is as today, where a kernel has no transparent huge pages for those that ask.
-fn asked(thp: Option<&Thp>, page: u64) -> String {
-    let mode = if mode(thp) == "always" { "always" } else { "madvise" };
-    let mut keys = format!("placement=thp,khugepaged=0,thp={mode},thp_size={}", Bytes(page));
-    if page > M2 && mode == "always" {
-        keys += &format!(",mthp_sizes={}", Bytes(M2));
-    }
-    keys
-}
-
-/// Pages of a pool for the program.
-fn pool(system: &System, program: &Program, page: u64) -> Result<u64, String> {
-    let Some(resident) = program.resident_bytes else { return Err("its size needs a run of the program".into()) };
-    match &program.allocator {
-        _ if takes_pool(&program.name).is_some() => {}
-        Some(AllocatorKind::Glibc(Some(version))) if *version >= (2, 35) => {}
-        _ => return Err("only glibc from 2.35 on takes memory from a pool by a setting".into()),
-    }
-    if !system.hugetlb.iter().any(|pool| pool.bytes == page) {
-        return Err("this kernel or processor has no such pool".into());
-    }
-    if resident < page / 2 {
-        return Err(format!("the program uses {} at most", Bytes(resident.next_multiple_of(1 << 20))));
-    }
-    let pages = pool_pages(resident, page);
-    match system.available_bytes {
-        Some(available) if pages * page > available / 10 * 9 => {
-            Err(format!("{pages} pages are more than nine tenths of the memory that is available"))
-        }
-        _ => Ok(pages),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farreach_live::system::{Pool, ThpSize};
+    use farreach_live::system::{Pool, Thp, ThpSize};
 
     fn system(mode: &str) -> System {
         let size = |kilobytes: u64, enabled: &str| ThpSize { bytes: kilobytes << 10, enabled: enabled.into() };
@@ -297,6 +248,7 @@ mod tests {
             thp: Some(Thp {
                 enabled: Some(mode.into()),
                 pmd_bytes: Some(M2),
+                shmem_enabled: Some("never".into()),
                 sizes: vec![size(64, "never"), size(2048, "inherit")],
                 ..Thp::default()
             }),
@@ -313,6 +265,7 @@ mod tests {
             name: "program".into(),
             resident_bytes: Some(64 << 20),
             takes_arguments: true,
+            shares: false,
         }
     }
 
@@ -358,15 +311,17 @@ mod tests {
         let (none, left_out) = change(&memcached, "own-switch");
         assert!(none.is_none() && left_out.iter().any(|left| left.why.contains("'-L' at the end")), "{left_out:?}");
         let pool = change(&named("mariadbd"), "hugetlb-2m").0.unwrap();
-        assert!(pool.environment.is_empty() && pool.arguments == ["--large-pages"] && pool.pool);
+        assert!(pool.environment.is_empty() && pool.arguments == ["--large-pages"] && pool.pool == Some(M2));
         assert!(change(&named("mariadbd"), "own-switch").0.is_none());
-    }
-
-    #[test]
-    fn a_pool_is_for_what_asks() {
-        assert_eq!(asked(None, M2), "placement=thp,khugepaged=0,thp=madvise,thp_size=2M");
-        let always = system("always").thp;
-        assert_eq!(asked(always.as_ref(), G1), "placement=thp,khugepaged=0,thp=always,thp_size=1G,mthp_sizes=2M");
+        let mut postgres = Program { shares: true, ..named("postgres") };
+        assert_eq!(change(&postgres, "hugetlb-2m").0.unwrap().arguments, ["-c", "huge_pages=on"]);
+        let shared = change(&postgres, "shmem-always").0.unwrap();
+        assert!(shared.keys.ends_with(",shmem_enabled=always") && shared.writes[0].before == "never", "{shared:?}");
+        postgres.shares = false;
+        assert!(change(&postgres, "shmem-always").0.is_none());
+        let java = Program { allocator: Some(AllocatorKind::Jvm), ..named("java") };
+        let pool = change(&java, "hugetlb-2m").0.unwrap();
+        assert!(pool.environment[0].1.starts_with("-XX:+UseLargePages"), "{pool:?}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The kernel's settings of transparent huge pages, what a change makes of them, and the policy that simulates them.
+//! The kernel's settings of transparent huge pages, and what a change makes of them.
 
 use farreach_live::settings;
 use farreach_live::system::{System, Thp};
@@ -23,6 +23,12 @@ impl Write {
     pub fn mode(thp: &Thp, value: &str) -> Write {
         let before = thp.enabled.clone().unwrap_or_default();
         Write { file: format!("{THP}/enabled"), value: value.into(), before }
+    }
+
+    /// The mode of shared memory.
+    pub fn shared(thp: &Thp, value: &str) -> Write {
+        let before = thp.shmem_enabled.clone().unwrap_or_default();
+        Write { file: format!("{THP}/shmem_enabled"), value: value.into(), before }
     }
 
     /// The mode of a size.
@@ -57,6 +63,9 @@ pub fn after(thp: &Thp, writes: &[Write]) -> Thp {
         let Some(name) = write.file.strip_prefix(THP) else { continue };
         if name == "/enabled" {
             thp.enabled = Some(write.value.clone());
+        }
+        if name == "/shmem_enabled" {
+            thp.shmem_enabled = Some(write.value.clone());
         }
         let of = |bytes: u64| name == format!("/hugepages-{}kB/enabled", bytes >> 10);
         thp.sizes.iter_mut().filter(|size| of(size.bytes)).for_each(|size| size.enabled = write.value.clone());

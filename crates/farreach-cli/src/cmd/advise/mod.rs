@@ -3,6 +3,7 @@
 mod changes;
 mod kernel;
 mod loads;
+mod pool;
 mod prices;
 mod recommend;
 mod rows;
@@ -14,7 +15,7 @@ use super::common::{OutputArgs, formats, note, threads, whole};
 use super::this::measure::gigahertz;
 use super::{feed, program, this};
 use crate::workloads::Load;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use changes::{Change, Program, TODAY};
 use clap::Args;
 use farreach_cost::today;
@@ -24,12 +25,13 @@ use farreach_live::{Options as Recording, Watch, allocator_of};
 use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;
-use farreach_types::counts::{ADVICE_SCHEMA, AdviceResult, MachineResult, NativeRuns, RunResult, Setting};
+use farreach_types::counts::{ADVICE_SCHEMA, AdviceResult, AdviceRow, MachineResult, NativeRuns, RunResult, Setting};
 use farreach_types::event::Batch;
 use rows::{Run, Simulated};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use verify::Trial;
 
 /// Bytes of references that wait for their simulation.
 const AHEAD: u64 = 256 << 20;
@@ -66,9 +68,9 @@ pub struct AdviseArgs {
     /// prediction.
     #[arg(long, value_name = "N", value_parser = whole::<1>, allow_negative_numbers = true)]
     verify: Option<u64>,
-    /// With --verify: try this row instead of the recommended one.
+    /// With --verify: try this row instead of the recommended one. May be given several times; `all` is every row.
     #[arg(long, value_name = "ROW", requires = "verify")]
-    change: Option<String>,
+    change: Vec<String>,
     /// With --verify: settings of the kernel may be written, for the runs that need them; they are restored at every
     /// end, also if farreach is killed.
     #[arg(long, requires = "verify")]
@@ -111,14 +113,18 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     let native = native_runs(&args, load.as_ref(), &signals, &system)?;
     let about = about(&args, native.as_deref());
     let (all, mut left_out) = changes::changes(&system, &about).map_err(|why| anyhow!("{why}"))?;
-    if let Some(name) = &args.change {
-        find(&all, name)?;
+    // Before the recordings, which take minutes.
+    for name in &args.change {
+        match name.as_str() {
+            ALL => all.iter().try_for_each(|change| verify::check(change, args.apply))?,
+            name => verify::check(find(&all, name)?, args.apply)?,
+        }
     }
     let is_this = args.machine.split(':').next() == Some(this::NAME);
     let coalesces = is_this && base.params.has(COALESCE) && loads::coalesces(&base)?;
     let keys = if is_this { more_keys(&base, coalesces) } else { String::new() };
     let all = all.into_iter().map(|change| Change { keys: change.keys + &keys, ..change }).collect();
-    let (mut simulated, result, interrupted) = simulate(&args, load.as_ref(), all, &mut left_out)?;
+    let (mut simulated, result, interrupted) = simulate(&args, load.as_ref(), &system, all, &mut left_out)?;
     // Nothing asked for huge pages.
     let counts = simulated[0].result.counts.clone();
     simulated.retain(|s| s.change.name == TODAY || !s.change.no_huge_pages || s.result.counts != counts);
@@ -162,17 +168,27 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
         rows,
         left_out,
         recommendation,
-        verification: None,
+        verifications: Vec::new(),
     };
     if let Some(rounds) = args.verify {
-        let name = args.change.as_ref().unwrap_or(&advice.recommendation.row);
-        let at = changes.iter().position(|change| change.name == *name).context("it changes nothing")?;
+        let recommended = [advice.recommendation.row.clone()];
+        let names = if args.change.is_empty() { &recommended[..] } else { &args.change };
+        let wanted = |row: &AdviceRow| names.iter().any(|name| *name == row.name || name == ALL);
+        let trials: Vec<Trial<'_>> = changes
+            .iter()
+            .zip(&advice.rows)
+            .filter(|(_, row)| row.name != TODAY && wanted(row))
+            .map(|(change, row)| Trial { change, row })
+            .collect();
         if interrupted.is_some() {
             note("--verify: interrupted before, so nothing is compared");
-        } else if at == 0 {
+        } else if trials.is_empty() && args.change.is_empty() {
             note("--verify: nothing is recommended, so there is nothing to compare; --change ROW chooses a row");
         } else {
-            verify::check(&changes[at], args.apply)?;
+            ensure!(!trials.is_empty(), "--change {}: it changes nothing for this program", args.change.join(", "));
+            for trial in &trials {
+                verify::check(trial.change, args.apply)?;
+            }
             let program = verify::Tried {
                 command: &args.command,
                 stdin: args.stdin.as_ref(),
@@ -181,14 +197,15 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
                 signals: &signals,
                 system: &system,
             };
-            let rows = [&advice.rows[0], &advice.rows[at]];
-            advice.verification = Some(verify::verify(&changes[at], rows, &program, rounds)?);
+            advice.verifications = verify::verify(&trials, &advice.rows[0], &program, rounds)?;
         }
     }
     args.output.emit(&advice)?;
     Ok(interrupted.map_or(ExitCode::SUCCESS, program::interrupted))
 }
 
+/// Every row, for `--change`.
+const ALL: &str = "all";
 /// The key of pages that share an entry.
 const COALESCE: &str = "coalesce";
 /// The key of walks by reuse distance.
@@ -251,6 +268,7 @@ fn about(args: &AdviseArgs, native: Option<&[Native]>) -> Program {
     Program {
         takes_arguments: takes_arguments(&args.command, &name),
         allocator: seen.map(|seen| allocator_of(&seen.program, &seen.files)),
+        shares: seen.is_some_and(Seen::shares_memory),
         thp_disabled: native.is_some_and(|runs| runs.iter().any(|run| run.seen.thp_disabled)),
         name,
         resident_bytes: largest.map(|run| run.resident_bytes),
@@ -289,11 +307,12 @@ fn summary(runs: &[Native], about: &Program) -> NativeRuns {
 fn simulate(
     args: &AdviseArgs,
     load: Option<&Load>,
-    all: Vec<Change>,
+    system: &System,
+    mut all: Vec<Change>,
     left_out: &mut Vec<farreach_types::counts::LeftOut>,
 ) -> Result<(Vec<Simulated>, RunResult, Option<i32>)> {
     let (apart, together): (Vec<Change>, Vec<Change>) = all.iter().cloned().partition(|change| change.recorded_apart);
-    let (mut result, mut interrupted) = pass(args, load, &together, &recording(args, &Change::default()), &[])?;
+    let (mut result, mut interrupted) = pass(args, load, &together, &recording(args, &Change::default()), &[], |_| {})?;
     let mut counted: Vec<(String, MachineResult)> =
         together.iter().map(|c| c.name.clone()).zip(std::mem::take(&mut result.machines)).collect();
     for change in apart {
@@ -307,12 +326,25 @@ fn simulate(
             continue;
         }
         let one = std::slice::from_ref(&change);
-        let (one, signal) = pass(args, load, one, &recording(args, &change), &change.arguments)?;
+        let mut asked = change.pool.map(pool::Asked::new);
+        let follow = |batch: &Batch| asked.iter_mut().for_each(|asked| asked.follow(batch));
+        let (one, signal) = pass(args, load, one, &recording(args, &change), &change.arguments, follow)?;
         interrupted = signal;
         if signal.is_some() {
             let why = "interrupted while it was recorded with the change".into();
             left_out.push(farreach_types::counts::LeftOut { change: change.words, why });
             continue;
+        }
+        if let Some(asked) = asked {
+            let at = all.iter().position(|other| other.name == change.name).expect("it is one of them");
+            let sized = match asked.most() {
+                0 => Err("the program asked for none of its pages".to_owned()),
+                pages => pool::resize(&mut all[at], system, pages),
+            };
+            if let Err(why) = sized {
+                left_out.push(farreach_types::counts::LeftOut { change: change.words, why });
+                continue;
+            }
         }
         counted.extend(one.machines.into_iter().map(|machine| (change.name.clone(), machine)));
     }
@@ -327,7 +359,7 @@ fn simulate(
 fn recording(args: &AdviseArgs, change: &Change) -> Recording {
     let stdin = Some(args.stdin.clone().unwrap_or_else(|| "/dev/null".into()));
     let environment = change.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    let valgrind = if change.pool { vec!["--pool=yes".into()] } else { Vec::new() };
+    let valgrind = if change.pool.is_some() { vec!["--pool=yes".into()] } else { Vec::new() };
     Recording { stdin, stdout: Some("/dev/null".into()), environment, valgrind, ..Recording::default() }
 }
 
@@ -338,6 +370,7 @@ fn pass(
     changes: &[Change],
     recording: &Recording,
     arguments: &[String],
+    mut follow: impl FnMut(&Batch),
 ) -> Result<(RunResult, Option<i32>)> {
     let joint = if args.machine.contains('=') { ',' } else { ':' };
     let specs: Vec<MachineSpec> = changes
@@ -346,7 +379,10 @@ fn pass(
         .collect::<Result<_, _>>()?;
     let mut lab =
         Lab::new(specs, Options { limit: args.limit, threads: threads(0), ahead: AHEAD, ..Options::default() })?;
-    let each = |batch: Batch| Ok((lab.feed(batch)?, lab.progress()));
+    let each = |batch: Batch| {
+        follow(&batch);
+        Ok((lab.feed(batch)?, lab.progress()))
+    };
     let (source, interrupted) = match &args.file {
         Some(file) => (file.clone(), feed::stored(file, args.format.as_deref(), args.limit, each)?),
         None => {

@@ -1,7 +1,7 @@
 //! `--verify N`: the program by itself with the change and without, in turns.
 
 use super::changes::Change;
-use super::served::served;
+use super::served::{Said, served};
 use super::trial;
 use crate::workloads::Load;
 use anyhow::{Context, Result, bail, ensure};
@@ -54,36 +54,53 @@ pub struct Tried<'a> {
     pub system: &'a System,
 }
 
-/// Runs it `rounds` times each way.
+/// A change that is tried, and its row.
+pub struct Trial<'a> {
+    pub change: &'a Change,
+    pub row: &'a AdviceRow,
+}
+
+/// Runs it `rounds` times each way: in each round as it is, then with each change.
 ///
 /// # Errors
 /// The program fails, or a setting cannot be written or restored.
 pub fn verify(
-    change: &Change,
-    [today_row, row]: [&AdviceRow; 2],
-    program: &Tried,
+    trials: &[Trial<'_>],
+    today_row: &AdviceRow,
+    program: &Tried<'_>,
     rounds: u64,
-) -> Result<Verification> {
+) -> Result<Vec<Verification>> {
     let Tried { command, stdin, load, root, signals, system } = *program;
     let today = Way { stdin: stdin.cloned(), ..Way::default() };
-    let (words, way) = way(change, command, stdin);
-    let writes: Vec<_> = change.writes.iter().map(|write| write.change(root)).collect();
-    let (mut as_it_is, mut changed) = (Vec::new(), Vec::<(Native, _)>::new());
+    let mut as_it_is: Vec<(Native, Option<Said>)> = Vec::new();
+    let mut changed: Vec<Vec<(Native, Option<Said>)>> = trials.iter().map(|_| Vec::new()).collect();
     for _ in 0..rounds {
-        let warm = trial::warm_bytes(system, as_it_is.iter().chain(&changed).map(|(native, _)| native));
+        let warm = warm_bytes(system, &as_it_is, &changed);
         as_it_is.push(trial::native(command, &today, load, signals, warm).context("as it is")?);
-        let warm = trial::warm_bytes(system, as_it_is.iter().chain(&changed).map(|(native, _)| native));
-        let settings = (!writes.is_empty()).then(|| Changed::make(&writes)).transpose().context("--apply")?;
-        let run = trial::native(&words, &way, load, signals, warm);
-        // Restored also where the program fails.
-        settings.map_or(Ok(()), Changed::restore).context("--apply: not restored")?;
-        changed.push(run.with_context(|| format!("with {}", change.words))?);
+        for (at, Trial { change, .. }) in trials.iter().enumerate() {
+            let (words, way) = way(change, command, stdin);
+            let writes: Vec<_> = change.writes.iter().map(|write| write.change(root)).collect();
+            let warm = warm_bytes(system, &as_it_is, &changed);
+            let settings = (!writes.is_empty()).then(|| Changed::make(&writes)).transpose().context("--apply")?;
+            let run = trial::native(&words, &way, load, signals, warm);
+            // Restored also where the program fails.
+            settings.map_or(Ok(()), Changed::restore).context("--apply: not restored")?;
+            changed[at].push(run.with_context(|| format!("with {}", change.words))?);
+        }
     }
-    let predicted_bytes = row.resident_bytes as i64 - today_row.resident_bytes as i64;
     let (as_it_is, said): (Vec<Native>, Vec<_>) = as_it_is.into_iter().unzip();
-    let (changed, said_changed): (Vec<Native>, Vec<_>) = changed.into_iter().unzip();
-    let served = served(&said).zip(served(&said_changed)).map(<[_; 2]>::from);
-    Ok(Verification { served, ..judge(change, row, predicted_bytes, &as_it_is, &changed)? })
+    let judged = |(Trial { change, row }, runs): (&Trial<'_>, Vec<(Native, Option<Said>)>)| {
+        let predicted_bytes = row.resident_bytes as i64 - today_row.resident_bytes as i64;
+        let (changed, said_changed): (Vec<Native>, Vec<_>) = runs.into_iter().unzip();
+        let served = served(&said).zip(served(&said_changed)).map(<[_; 2]>::from);
+        Ok(Verification { served, ..judge(change, row, predicted_bytes, &as_it_is, &changed)? })
+    };
+    trials.iter().zip(changed).map(judged).collect()
+}
+
+/// Of all runs so far.
+fn warm_bytes(system: &System, as_it_is: &[(Native, Option<Said>)], changed: &[Vec<(Native, Option<Said>)>]) -> u64 {
+    trial::warm_bytes(system, as_it_is.iter().chain(changed.iter().flatten()).map(|(native, _)| native))
 }
 
 fn judge(

@@ -49,7 +49,13 @@ pub fn policy(thp: Option<&Thp>) -> Result<String, String> {
     let sizes = thp.map(sizes).unwrap_or_default();
     // khugepaged is left out: its clock is time.
     let mut keys = "placement=thp,khugepaged=0".to_owned();
-    let Some((largest, mode)) = sizes.first() else { return Ok(keys + ",thp=never") };
+    // That of anonymous shared memory; its size is that of a page of the page directory.
+    let shared = match thp.and_then(|thp| thp.shmem_enabled.as_deref()) {
+        Some("always" | "within_size" | "force") => ",shmem_enabled=always",
+        Some("advise") => ",shmem_enabled=advise",
+        _ => "",
+    };
+    let Some((largest, mode)) = sizes.first() else { return Ok(keys + ",thp=never" + shared) };
     if let Some((other, different)) = sizes.iter().find(|(_, other)| other != mode) {
         return Err(format!(
             "sizes of transparent huge pages with different modes are not simulated: {} is '{mode}', {} '{different}'",
@@ -63,7 +69,7 @@ pub fn policy(thp: Option<&Thp>) -> Result<String, String> {
     if !others.is_empty() {
         keys += &format!(",mthp_sizes={}", others.join("+"));
     }
-    Ok(keys)
+    Ok(keys + shared)
 }
 
 /// The mode that counts for the largest size; `never` without huge pages.
@@ -95,6 +101,10 @@ mod tests {
             format!("{start},thp=always,thp_size=64K")
         );
         assert_eq!(keys(thp("never", &[(64, "never"), (2048, "inherit")])), format!("{start},thp=never"));
+        let shared = |mode: &str| keys(Thp { shmem_enabled: Some(mode.into()), ..thp("never", &[]) });
+        assert_eq!(shared("within_size"), format!("{start},thp=never,shmem_enabled=always"));
+        assert_eq!(shared("advise"), format!("{start},thp=never,shmem_enabled=advise"));
+        assert_eq!(shared("deny"), format!("{start},thp=never"));
         assert_eq!((mode(Some(&thp("madvise", &[]))).as_str(), mode(None).as_str()), ("madvise", "never"));
         let mixed = policy(Some(&thp("madvise", &[(64, "always"), (2048, "inherit")]))).unwrap_err();
         assert!(mixed.contains("2M is 'madvise', 64K 'always'"), "{mixed}");

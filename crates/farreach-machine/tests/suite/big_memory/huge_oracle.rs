@@ -4,13 +4,13 @@
 use super::plain::{Paged, agree};
 use super::programs::Shape;
 use farreach_oracle::frames::Frames;
-use farreach_oracle::huge::{Background, Config, From, PlainHuge};
+use farreach_oracle::huge::{Background, Config, From, PlainHuge, Shared};
 use farreach_oracle::paging::{Counts, Model};
 
 /// Large pieces, and small ones that come one after the other.
 const SHAPES: [Shape; 2] = [
-    Shape { pages: 640, lengths: &[1, 3, 8, 16, 40, 90], align: 16, in_a_row: 85 },
-    Shape { pages: 160, lengths: &[1, 1, 2, 3, 5, 16], align: 1, in_a_row: 85 },
+    Shape { pages: 640, lengths: &[1, 3, 8, 16, 40, 90], align: 16, in_a_row: 85, shared: 1, populates: true },
+    Shape { pages: 160, lengths: &[1, 1, 2, 3, 5, 16], align: 1, in_a_row: 85, shared: 1, populates: true },
 ];
 
 fn follows(keys: &str, config: &Config, streams: u64, happened: impl Fn(&Counts) -> Vec<u64>) {
@@ -29,7 +29,7 @@ fn rmm15_26_faults_and_collapse_follow_the_plain_model() {
     };
     let of = |frames, by_advice_only, orders: &[u32], every, groups, missing| {
         let background = Some(Background { every, groups, missing });
-        Config { frames, orders: orders.to_vec(), from: From::Memory { by_advice_only, background } }
+        Config { frames, orders: orders.to_vec(), from: From::Memory { by_advice_only, background }, shared: None }
     };
     let blocks = |pages: u64| Frames::blocks(pages, |_| true, 11, false);
     follows(
@@ -67,12 +67,64 @@ fn rmm15_26_faults_and_collapse_follow_the_plain_model() {
     );
 }
 
+/// Superpages of shared memory: the processes that map it share them, each with its own entries.
+#[test]
+fn superpages_of_shared_memory_follow_the_plain_model() {
+    const SHAPES: [Shape; 2] = [
+        Shape { pages: 320, lengths: &[1, 8, 16, 40, 90], align: 16, in_a_row: 85, shared: 20, populates: true },
+        Shape { pages: 160, lengths: &[4, 8, 16], align: 4, in_a_row: 60, shared: 24, populates: true },
+    ];
+    let follows = |keys: &str, frames: Frames, orders: &[u32], shared| {
+        let from = From::Memory { by_advice_only: false, background: None };
+        let config = Config { frames, orders: orders.to_vec(), from, shared: Some(shared) };
+        let pair = |seed, shape| Paged::new(keys, PlainHuge::new(config.clone()), (seed, shape), |_, _, _, _| {});
+        agree(
+            (keys, 4, 500),
+            |seed| SHAPES.map(|shape| pair(seed, shape)).into(),
+            |pair| {
+                let counts = &pair.model.paging().counts;
+                // Advice is rare in these programs, and two that map what was advised are rarer.
+                let again = if shared.by_advice_only { counts.page_faults } else { pair.model.mapped_again };
+                vec![again, counts.superpage_faults, counts.demotions]
+            },
+        );
+    };
+    let blocks = |pages: u64| Frames::blocks(pages, |_| true, 11, false);
+    let always = Shared { order: 2, by_advice_only: false };
+    follows(
+        "placement=thp,memory=16M,khugepaged=0,thp=never,shmem_enabled=always,shmem_size=16K",
+        blocks(4096),
+        &[],
+        always,
+    );
+    follows(
+        "placement=thp,memory=16M,khugepaged=0,thp_size=32K,mthp_sizes=8K,shmem_enabled=always,shmem_size=16K",
+        blocks(4096),
+        &[3, 1],
+        always,
+    );
+    follows(
+        "placement=thp,memory=16M,khugepaged=0,thp_size=64K,shmem_enabled=advise,shmem_size=8K",
+        blocks(4096),
+        &[4],
+        Shared { order: 1, by_advice_only: true },
+    );
+    // Memory that is full.
+    follows(
+        "placement=thp,memory=512K,khugepaged=0,thp=never,shmem_enabled=always,shmem_size=16K",
+        blocks(128),
+        &[],
+        always,
+    );
+}
+
 #[test]
 fn ds13_36_a_pool_and_rounding_follow_the_plain_model() {
     let of = |frames, order, superpages, rounds| Config {
         frames,
         orders: vec![order],
         from: From::Pool { superpages, rounds },
+        shared: None,
     };
     let list = || Frames::list(2048, |_| true);
     let faults = |c: &Counts| vec![c.superpage_faults, c.demotions, c.cow_copies];

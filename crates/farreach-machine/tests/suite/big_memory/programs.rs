@@ -26,6 +26,10 @@ pub struct Shape {
     pub align: u64,
     /// Of a hundred touches, those that go on to the next page.
     pub in_a_row: u64,
+    /// Of thirty mappings, those of shared anonymous memory.
+    pub shared: u64,
+    /// Whether memory is asked for at once.
+    pub populates: bool,
 }
 
 pub struct Programs {
@@ -66,12 +70,13 @@ impl Programs {
         let (start, len) = self.range();
         let other = self.dice.pick(&[READ_ONLY, Prot::RWX, Prot::NONE]);
         let prot = if self.dice.percent(8) { other } else { Prot::RW };
-        let (backing, shared) = match self.dice.below(30) {
+        let kind = self.dice.below(30);
+        let (backing, shared) = match kind {
             0 => (Backing::File { path: "/lib/x".into(), offset: self.dice.below(8) << 12 }, true),
             1 => (Backing::Stack, false),
             2 => (Backing::Kernel, false),
-            3 => (Backing::Anonymous, true),
-            4..12 => (Backing::Heap, false),
+            3.. if kind < 3 + self.shape.shared => (Backing::Anonymous, true),
+            3..12 => (Backing::Heap, false),
             _ => (Backing::Anonymous, false),
         };
         Op::Map(Mapping { start, len, prot, shared, backing })
@@ -118,7 +123,8 @@ impl Programs {
             84..86 => Op::Advise { start, len, advice: Advice::DontNeed },
             86 => Op::Thp(self.dice.pick(&[ThpRule::System, ThpRule::Advised, ThpRule::Never])),
             87..89 => {
-                let advice = self.dice.pick(&[Advice::HugePage, Advice::NoHugePage, Advice::WillNeed]);
+                let other = if self.shape.populates { Advice::Populate } else { Advice::WillNeed };
+                let advice = self.dice.pick(&[Advice::HugePage, Advice::NoHugePage, other]);
                 Op::Advise { start, len, advice }
             }
             89..91 if self.live.len() < MOST => {

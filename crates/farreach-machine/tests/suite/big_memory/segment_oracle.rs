@@ -39,7 +39,14 @@ fn case(keys: &str, frames: u64, change: impl Fn(&mut Config)) -> Case {
     };
     change(&mut config);
     let keys = format!("placement=segment,memory={}K,segment_memory={}K,{keys}", 4 * frames, 4 * config.pool);
-    let shape = Shape { pages: config.pages, lengths: &[1, 3, 8, 16, 40, 90], align: 1, in_a_row: 60 };
+    let shape = Shape {
+        pages: config.pages,
+        lengths: &[1, 3, 8, 16, 40, 90],
+        align: 1,
+        in_a_row: 60,
+        shared: 1,
+        populates: false,
+    };
     Case { keys, config, shape }
 }
 
