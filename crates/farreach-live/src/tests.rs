@@ -95,8 +95,8 @@ fn layout_is_that_of_stream_h() {
         .map(|l| l.split([' ', ',']).next().unwrap_or(""))
         .collect();
     assert_eq!(names.iter().position(|n| *n == "CUT"), Some(record::CUT as usize - 1));
-    assert_eq!(names.last(), Some(&"END"));
-    assert_eq!(names.len(), record::END as usize);
+    assert_eq!(names.last(), Some(&"THP"));
+    assert_eq!(names.len(), record::THP as usize);
 }
 
 fn record(kind: u32, payload: &[u64]) -> Vec<u64> {

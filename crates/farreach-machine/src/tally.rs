@@ -2,8 +2,8 @@
 
 use super::lifetimes::Time;
 use farreach_types::addr::Asid;
-use farreach_types::counts::Lookups;
-use farreach_types::event::{Kind, Op};
+use farreach_types::counts::{HugePageWords, Lookups};
+use farreach_types::event::{Advice, Kind, Op, ThpRule};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::collections::BTreeSet;
@@ -91,6 +91,7 @@ pub(super) struct ProcessCounts {
     execs: u64,
     forks: u64,
     threads: u64,
+    huge_pages: HugePageWords,
     ended: BTreeSet<Asid>,
 }
 
@@ -110,9 +111,17 @@ impl ProcessCounts {
             Op::Start { parent: Some(_), .. } => self.execs += 1,
             Op::Fork { .. } => self.forks += 1,
             Op::ThreadStart { .. } => self.threads += 1,
+            Op::Advise { len, advice: Advice::HugePage, .. } => self.huge_pages.advised_bytes += len,
+            Op::Advise { len, advice: Advice::NoHugePage, .. } => self.huge_pages.refused_bytes += len,
+            Op::Thp(ThpRule::Advised | ThpRule::Never) => self.huge_pages.switched_off += 1,
             _ => {}
         }
         Ok(())
+    }
+
+    /// What they said about huge pages.
+    pub fn huge_pages(&self) -> &HugePageWords {
+        &self.huge_pages
     }
 
     /// Processes. There is at least one, even if the stream announces none.

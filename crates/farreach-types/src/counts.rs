@@ -122,9 +122,29 @@ pub struct Workload {
     pub stopped: Option<String>,
     /// Seed of everything random in this run.
     pub seed: u64,
+    /// What the program said about huge pages.
+    #[serde(default, skip_serializing_if = "HugePageWords::is_empty")]
+    pub huge_pages: HugePageWords,
+    /// The allocator of the process that ran most, if it was looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocator: Option<String>,
     /// For a run of which only the traps were seen: lookups, references and hits are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traps: Option<TrapUse>,
+}
+
+counters! {
+    /// What programs said to the system about huge pages.
+    HugePageWords {
+        /// Bytes for which they asked for huge pages: MADV_HUGEPAGE, and MAP_HUGETLB in a recording with a pool. What is
+        /// asked for twice counts twice.
+        advised_bytes,
+        /// Bytes for which they refused them: MADV_NOHUGEPAGE.
+        refused_bytes,
+        /// How often a process switched transparent huge pages off for itself, or started so:
+        /// prctl(PR_SET_THP_DISABLE).
+        switched_off,
+    }
 }
 
 fn is_zero(n: &u64) -> bool {

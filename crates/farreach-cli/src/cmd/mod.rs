@@ -1,6 +1,7 @@
 //! The subcommands.
 
 pub mod advise;
+mod allocator;
 pub mod area;
 pub mod common;
 pub mod completions;

@@ -1,5 +1,6 @@
 //! `farreach run`: a real program through many machines, live.
 
+use super::allocator::Images;
 use super::common::{LabArgs, OutputArgs, note};
 use super::{feed, program};
 use anyhow::Result;
@@ -60,8 +61,11 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     program::check(&args.command)?;
     let mut alignment = args.lab.alignment()?;
     let clock = Instant::now();
-    let report =
-        feed::live(&args.command, args.lab.limit(), |batch| Ok((lab.feed(alignment.apply(batch)?)?, lab.progress())))?;
+    let mut images = Images::default();
+    let report = feed::live(&args.command, args.lab.limit(), |batch| {
+        images.see(&batch);
+        Ok((lab.feed(alignment.apply(batch)?)?, lab.progress()))
+    })?;
     lab.finish()?;
     if args.timing {
         let (recorder, own, wall) = (report.cpu.as_secs_f64(), own_cpu().as_secs_f64(), clock.elapsed().as_secs_f64());
@@ -70,6 +74,8 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     // Threads may reach the limit after the program has ended: the result tells whether they did.
     let limited = lab.limit_reached();
     let stopped = (report.interrupted.is_some() && !limited).then(|| "interrupted".to_owned());
-    args.output.emit(&lab.result(&alignment.label(&program::shown(&args.command)), stopped))?;
+    let mut result = lab.result(&alignment.label(&program::shown(&args.command)), stopped);
+    result.workload.allocator = images.allocator();
+    args.output.emit(&result)?;
     Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
 }

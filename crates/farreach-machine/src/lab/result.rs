@@ -44,6 +44,8 @@ impl Lab {
             threads: first.process_counts.threads(),
             stopped: stopped.or(limit),
             seed: self.options.seed,
+            huge_pages: first.process_counts.huge_pages().clone(),
+            allocator: None,
             traps: None,
         };
         let mut machines: Vec<MachineResult> = self

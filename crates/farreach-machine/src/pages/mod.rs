@@ -149,6 +149,8 @@ impl PageLab {
             threads: first.process_counts.threads(),
             stopped: stopped.or(limit),
             seed: self.options.seed,
+            huge_pages: first.process_counts.huge_pages().clone(),
+            allocator: None,
             traps: None,
         };
         let deepest = rows.iter().flat_map(|row| &row.distances).map(|d| d.at.len() as u64).max().unwrap_or(0);
