@@ -37,21 +37,27 @@ pub fn first_touch_prices(base: f64, huge: f64) -> (f64, f64) {
 ///
 /// Where walks have prices by distance, and are counted so, each class has its own instead of `base_walk`.
 pub fn translation(tlb: &TlbCounts, prices: &TodayPrices) -> Interval {
-    priced(tlb, prices, |price| price.walk)
+    priced(tlb, prices, |price| [price.walk, price.contiguous])
 }
 
 /// The same at the typical prices of walks, where they have some.
 pub fn typical_translation(tlb: &TlbCounts, prices: &TodayPrices) -> Interval {
-    priced(tlb, prices, |price| price.typical)
+    priced(tlb, prices, |price| [price.typical, price.contiguous_typical])
 }
 
-fn priced(tlb: &TlbCounts, prices: &TodayPrices, of: fn(&WalkPrice) -> Interval) -> Interval {
+fn priced(tlb: &TlbCounts, prices: &TodayPrices, of: fn(&WalkPrice) -> [Interval; 2]) -> Interval {
     let second = (tlb.second_level_fetch_hits + tlb.second_level_data_hits) as f64;
     let by_distance = !prices.walks.is_empty() && !tlb.walk_distances.is_empty();
     let base = if by_distance { tlb.walk_distances.total() } else { tlb.misses - tlb.superpage_misses };
     let huge = (tlb.misses - base) as f64;
     let walks = if by_distance {
-        sum_by_distance(&tlb.walk_distances, &prices.walks, of)
+        // Superpages of base page leaves: multi-size THP.
+        let several = tlb.superpage_misses.saturating_sub(tlb.misses - base) as f64 / base.max(1) as f64;
+        sum_by_distance(&tlb.walk_distances, &prices.walks, |price| {
+            let [own, contiguous] = of(price);
+            let mixed = |own: f64, contiguous: f64| own + several * (contiguous - own);
+            Interval { low: mixed(own.low, contiguous.low), high: mixed(own.high, contiguous.high) }
+        })
     } else {
         scaled(&prices.base_walk, base as f64)
     };
@@ -64,7 +70,7 @@ fn scaled(interval: &Interval, by: f64) -> Interval {
 }
 
 /// The last price counts for all walks beyond it.
-fn sum_by_distance(walks: &WalkDistances, prices: &[WalkPrice], of: fn(&WalkPrice) -> Interval) -> Interval {
+fn sum_by_distance(walks: &WalkDistances, prices: &[WalkPrice], of: impl Fn(&WalkPrice) -> Interval) -> Interval {
     let mut sum = Interval::default();
     for (at, count) in walks.classes().into_iter().enumerate() {
         let price = scaled(&of(&prices[at.min(prices.len() - 1)]), count as f64);
@@ -205,6 +211,8 @@ mod tests {
             lines,
             walk: Interval { low: cycles / 2.0, high: 3.0 * cycles },
             typical: Interval { low: cycles, high: 2.0 * cycles },
+            contiguous: Interval { low: 0.0, high: cycles },
+            contiguous_typical: Interval { low: 1.0, high: 2.0 },
             load: Interval { low: 10.0 * cycles, high: 20.0 * cycles },
         };
         let prices = TodayPrices { walks: vec![price(Some(256), 4.0), price(None, 100.0)], ..prices() };
@@ -214,6 +222,10 @@ mod tests {
         assert_eq!(typical_translation(&tlb, &prices), Interval { low: 312.0 + 10.0, high: 624.0 + 60.0 });
         assert_eq!(mean(&tlb.walk_distances, &prices.walks, |p| p.typical), Interval { low: 52.0, high: 104.0 });
         assert_eq!(mean(&WalkDistances::default(), &prices.walks, |p| p.load).low, 40.0);
+        // Two of the six walks to base page leaves are to superpages of several of them: a third of each class.
+        let mixed = TlbCounts { superpage_misses: 3, ..tlb.clone() };
+        let typical = typical_translation(&mixed, &prices);
+        assert!((typical.low - (312.0 * 2.0 / 3.0 + 2.0 + 10.0)).abs() < 1e-9, "{typical:?}");
         // Not counted by distance: one price for all.
         let tlb = TlbCounts { walk_distances: WalkDistances::default(), ..tlb };
         assert_eq!(translation(&tlb, &prices), Interval { low: 6.0 * 20.0 + 10.0, high: 6.0 * 120.0 + 60.0 });

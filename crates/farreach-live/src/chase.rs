@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use crate::scan::huge_pages;
@@ -75,6 +75,23 @@ impl Ground {
         let huge: u64 =
             huge_pages(std::process::id() as i32, pages).map(|found| found.iter().map(|r| r.end - r.start).sum())?;
         Ok(huge as f64 / (self.bytes / BASE) as f64)
+    }
+
+    /// Maps transparent huge pages by base pages. Their frames stay where they are, side by side.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn split(&mut self) -> io::Result<()> {
+        let Range { start, end } = self.addresses();
+        for huge in (start..end).step_by(HUGE) {
+            // A page with other rights cannot share an entry of the page directory.
+            for rights in [MprotectFlags::READ, MprotectFlags::READ | MprotectFlags::WRITE] {
+                let page = self.start.with_addr(huge);
+                // SAFETY: a page of its own mapping, which nothing reads or writes meanwhile.
+                unsafe { mprotect(page, BASE, rights)? };
+            }
+        }
+        Ok(())
     }
 
     /// Stores into each of these offsets the address of the next one, and into the last that of the first.
@@ -289,6 +306,22 @@ mod tests {
         if let Ok(share) = ground.huge_share() {
             assert_eq!(share, 0.0);
         }
+    }
+
+    /// Where the kernel gives huge pages.
+    #[test]
+    fn split_pages_keep_their_contents() {
+        let mut ground = Ground::new(Backing::Transparent, 2 * HUGE).unwrap();
+        let offsets: Vec<usize> = (0..2 * HUGE / BASE).map(|i| i * BASE).collect();
+        ground.chain(&offsets);
+        if !ground.huge_share().is_ok_and(|share| share == 1.0) {
+            return;
+        }
+        let first = ground.chain(&offsets).first;
+        ground.split().unwrap();
+        assert_eq!(ground.huge_share().unwrap(), 0.0);
+        let chain = Chain { first, links: offsets.len(), ground: std::marker::PhantomData };
+        assert_eq!(chain.follow(first, offsets.len()), first);
     }
 
     #[test]

@@ -31,6 +31,10 @@ pub struct WalkPrice {
     pub walk: Interval,
     /// The same between the medians of what was measured: where between, the program decides.
     pub typical: Interval,
+    /// As `walk`, to a page whose frame lies beside those of its neighbours, as in multi-size THP.
+    pub contiguous: Interval,
+    /// As `typical`, to such a page.
+    pub contiguous_typical: Interval,
     /// All of the load that walks, with its data.
     pub load: Interval,
 }

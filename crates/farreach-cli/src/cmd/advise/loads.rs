@@ -29,33 +29,48 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// What a load costs in cycles that goes to any line of any page.
-pub struct Loads {
-    /// What base pages add to the same loads in huge pages: from the cheapest gather to the dearest chain.
-    pub added: Interval,
-    /// The same between the medians of gathers and of chains.
-    pub typical: Interval,
-    /// All of a load in base pages, between medians.
+/// What base pages add to the same loads in huge pages, in cycles.
+#[derive(Clone, Copy)]
+pub struct Added {
+    /// From the cheapest gather to the dearest chain.
     pub all: Interval,
+    /// Between the medians of gathers and of chains.
+    pub typical: Interval,
 }
 
-/// Memory in base pages, and as much in huge pages, if the kernel gives them.
+/// What a load over pages at random costs in cycles.
+pub struct Loads {
+    /// In base pages.
+    pub base: Added,
+    /// In base pages whose frames lie side by side; as in other base pages where there are no huge pages.
+    pub contiguous: Added,
+    /// All of a load in base pages, to any line of the pages, between medians.
+    pub load: Interval,
+}
+
+/// Memory in base pages, and as much in huge pages and in base pages with their frames, if the kernel gives them.
 struct Memory {
     base: Ground,
-    huge: Option<Ground>,
+    huge: Option<[Ground; 2]>,
 }
 
 impl Memory {
     fn new(pages: usize) -> Result<Memory> {
-        let bytes = pages * K4;
-        let base = Ground::new(Backing::Base, bytes).context("memory for the prices of walks")?;
-        let huge = Ground::new(Backing::Transparent, bytes.next_multiple_of(M2)).ok().filter(|_| pages * K4 >= M2 / 2);
-        let held = |mut ground: Ground| {
-            ground.chain(&(0..pages).map(|page| page * K4).collect::<Vec<_>>());
-            ground.huge_share().is_ok_and(|share| share >= HELD).then_some(ground)
+        let base = Ground::new(Backing::Base, pages * K4).context("memory for the prices of walks")?;
+        let huge = || {
+            let [whole, mut split] = [held(pages)?, held(pages)?];
+            split.split().ok()?;
+            Some([whole, split])
         };
-        Ok(Memory { base, huge: huge.and_then(held) })
+        Ok(Memory { base, huge: huge() })
     }
+}
+
+/// Memory for this number of base pages, in huge pages.
+fn held(pages: usize) -> Option<Ground> {
+    let mut ground = Ground::new(Backing::Transparent, (pages * K4).next_multiple_of(M2)).ok()?;
+    ground.chain(&(0..pages).map(|page| page * K4).collect::<Vec<_>>());
+    ground.huge_share().is_ok_and(|share| share >= HELD).then_some(ground)
 }
 
 /// Places of loads in pages, and as many side by side.
@@ -87,39 +102,60 @@ fn chain(ground: &mut Ground, at: &[usize], clock: f64) -> f64 {
     ground.chain(at).time_per_load(LOADS, TIMES) * clock
 }
 
-/// From a gather to a chain.
-fn both(ground: &mut Ground, at: &[usize], clock: f64) -> [f64; 2] {
-    let chained = chain(ground, at, clock);
-    [ground.time_per_gathered_load(at, LOADS, TIMES) * clock, chained]
+fn gather(ground: &Ground, at: &[usize], clock: f64) -> f64 {
+    ground.time_per_gathered_load(at, LOADS, TIMES) * clock
+}
+
+/// Times of gathers and of chains, of which a repetition adds one each.
+#[derive(Default)]
+struct Times([Vec<f64>; 2]);
+
+impl Times {
+    fn push(&mut self, gathered: f64, chained: f64) {
+        self.0[0].push(gathered);
+        self.0[1].push(chained);
+    }
+
+    fn medians(&self) -> Interval {
+        let [low, high] = [0, 1].map(|end| median(self.0[end].clone()).max(0.0));
+        Interval { low: low.min(high), high }
+    }
+
+    fn added(self) -> Added {
+        let least = self.0[0].iter().copied().fold(f64::INFINITY, f64::min).max(0.0);
+        let most = self.0[1].iter().copied().fold(0.0, f64::max);
+        let typical = self.medians();
+        Added { all: Interval { low: least.min(typical.low), high: most.max(typical.high) }, typical }
+    }
 }
 
 /// Times loads over this number of pages. Memory is taken anew for each repetition that has room in `most` bytes, for
 /// it depends on the frames what a walk costs.
 ///
+/// A gather goes to any line of the pages: data that miss hide walks, as they do in programs. A chain goes to one line
+/// of each page: where nothing is hidden, misses of data are noise alone.
+///
 /// # Errors
 /// There is not enough memory.
 pub fn loads(pages: usize, most: usize) -> Result<Loads> {
-    let times = (most / (2 * pages * K4)).clamp(1, REPETITIONS as usize);
+    let times = (most / (3 * pages * K4)).clamp(1, REPETITIONS as usize);
     let mut memory = (0..times).map(|_| Memory::new(pages)).collect::<Result<Vec<_>>>()?;
-    let (mut added, mut all) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+    let (mut base_added, mut contiguous, mut all) = (Times::default(), Times::default(), Times::default());
     for repetition in 0..REPETITIONS {
         let Memory { base, huge } = &mut memory[repetition as usize % times];
-        let Places { apart, beside } = Places::new(pages, LOADS / pages, repetition);
+        let [any, one] = [LOADS / pages, 1].map(|lines| Places::new(pages, lines, repetition));
         let clock = gigahertz();
-        let slow = both(base, &apart, clock);
-        let fast = huge.as_mut().map_or_else(|| both(base, &beside, clock), |huge| both(huge, &apart, clock));
-        for end in 0..2 {
-            added[end].push(slow[end] - fast[end]);
-            all[end].push(slow[end]);
-        }
+        let both = |ground: &mut Ground| [gather(ground, &any.apart, clock), chain(ground, &one.apart, clock)];
+        let slow = both(base);
+        let [fast, split] = match huge {
+            Some([whole, split]) => [both(whole), both(split)],
+            None => [[gather(base, &any.beside, clock), chain(base, &one.beside, clock)], slow],
+        };
+        base_added.push(slow[0] - fast[0], slow[1] - fast[1]);
+        contiguous.push(split[0] - fast[0], split[1] - fast[1]);
+        all.push(slow[0], chain(base, &any.apart, clock));
     }
-    let least = added[0].iter().copied().fold(f64::INFINITY, f64::min).max(0.0);
-    let most = added[1].iter().copied().fold(0.0, f64::max);
-    let medians = |ends: [Vec<f64>; 2]| {
-        let [low, high] = ends.map(|all| median(all).max(0.0));
-        Interval { low: low.min(high), high }
-    };
-    Ok(Loads { added: Interval { low: least.min(most), high: most }, typical: medians(added), all: medians(all) })
+    Ok(Loads { base: base_added.added(), contiguous: contiguous.added(), load: all.medians() })
 }
 
 /// Whether huge pages are in the TLB in pieces of base pages: pages between the reach of the first level and of the
@@ -132,7 +168,7 @@ pub fn huge_in_pieces(spec: &MachineSpec) -> Result<Option<bool>> {
     let [first, second] = entries(spec);
     let pages = (first * second).isqrt();
     let mut memory = Memory::new(pages)?;
-    let Some(huge) = &mut memory.huge else { return Ok(None) };
+    let Some([huge, _]) = &mut memory.huge else { return Ok(None) };
     let (mut base_added, mut huge_added) = (Vec::new(), Vec::new());
     for repetition in 0..REPETITIONS {
         let Places { apart, beside } = Places::new(pages, 1, repetition);
@@ -160,7 +196,7 @@ pub fn coalesces(spec: &MachineSpec) -> Result<bool> {
     let [_, second] = entries(spec);
     pinned(|| {
         let [few, many] = [2, 16].map(|times| loads(times * second, 0));
-        Ok(few?.added.high < many?.added.high / 2.0)
+        Ok(few?.base.typical.high < many?.base.typical.high / 2.0)
     })
 }
 
@@ -180,14 +216,12 @@ pub fn pinned<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
 mod tests {
     use super::*;
 
-    /// With huge pages and, below a megabyte, without.
     #[test]
     fn loads_take_time() {
-        for pages in [64, 1024] {
-            let found = loads(pages, 16 << 20).unwrap();
-            assert!(found.all.low > 0.0 && found.all.high > 0.0, "{pages}");
-            let Loads { added, typical, .. } = found;
-            assert!(added.low <= typical.low && typical.low <= typical.high && typical.high <= added.high, "{pages}");
+        let Loads { base, contiguous, load } = loads(1024, 16 << 20).unwrap();
+        assert!(load.low > 0.0 && load.high > 0.0);
+        for Added { all, typical } in [base, contiguous] {
+            assert!(all.low <= typical.low && typical.low <= typical.high && typical.high <= all.high);
         }
     }
 

@@ -92,9 +92,14 @@ fn by_distance(few: usize, many: usize, mut mean: impl FnMut(usize) -> Result<Lo
                         .map(|end| today::marginal((*fewer, end(of(its))), (pages, end(of(&now)))));
                     Interval { low: low.min(high), high }
                 };
-                let [walk, typical, load] =
-                    [price(|loads| loads.added), price(|loads| loads.typical), price(|loads| loads.all)];
-                prices.push(WalkPrice { lines, walk, typical, load });
+                prices.push(WalkPrice {
+                    lines,
+                    walk: price(|loads| loads.base.all),
+                    typical: price(|loads| loads.base.typical),
+                    contiguous: price(|loads| loads.contiguous.all),
+                    contiguous_typical: price(|loads| loads.contiguous.typical),
+                    load: price(|loads| loads.load),
+                });
                 before = Some((pages, now));
             }
         }
@@ -125,7 +130,7 @@ fn measure(spec: &MachineSpec, machine: &Machine, program: &Footprint) -> Result
         Bytes(TOUCHED as u64)
     );
     Ok(TodayPrices {
-        second_level: between.added,
+        second_level: between.base.typical,
         base_walk: today::mean(program.walks, &walks, |price| price.walk),
         huge_walk: walks[0].walk,
         load: Some(today::mean(program.walks, &walks, |price| price.load)),
@@ -161,6 +166,7 @@ pub fn described_prices(spec: &MachineSpec, today: &MachineResult) -> TodayPrice
 
 #[cfg(test)]
 mod tests {
+    use super::super::loads::Added;
     use super::*;
 
     #[test]
@@ -180,7 +186,8 @@ mod tests {
             let (near, far) = (pages.min(8_192), pages.saturating_sub(8_192));
             let cycles = (10 * near + 50 * far) as f64 / pages as f64;
             let interval = Interval { low: cycles / 2.0, high: cycles };
-            Ok(Loads { added: interval, typical: interval, all: interval })
+            let added = Added { all: interval, typical: interval };
+            Ok(Loads { base: added, contiguous: added, load: interval })
         };
         let prices = by_distance(4_096, 1 << 18, mean).unwrap();
         let found: Vec<_> = prices.iter().map(|p| (p.lines, p.walk.high)).collect();
