@@ -210,3 +210,11 @@ fn settings_are_restored_after_kill_9() {
         wait("madvise");
     }
 }
+
+#[test]
+fn a_process_is_watched() {
+    let none = farreach(["advise", "-p", "2147483647"]);
+    assert!(none.status != 0 && none.err.contains("process 2147483647: there is none"), "{}", none.err);
+    let both = farreach(["advise", "-p", "1", "--verify", "3"]);
+    assert!(both.status == 2 && both.err.contains("--verify"), "{}", both.err);
+}

@@ -8,33 +8,29 @@ mod prices;
 mod recommend;
 mod rows;
 mod served;
+mod simulate;
+mod subject;
 mod trial;
 mod verify;
 
-use super::common::{OutputArgs, formats, note, threads, whole};
-use super::this::measure::gigahertz;
-use super::{feed, program, this};
+use super::common::{OutputArgs, formats, note, whole};
+use super::watch::{self, WatchArgs};
+use super::{program, this};
 use crate::workloads::Load;
 use anyhow::{Result, anyhow, bail, ensure};
-use changes::{Change, Program, TODAY};
+use changes::{Change, TODAY};
 use clap::Args;
-use farreach_cost::today;
-use farreach_live::native::{Native, Seen, Way};
+use farreach_live::Watch;
 use farreach_live::system::System;
-use farreach_live::{Options as Recording, Watch, allocator_of};
-use farreach_machine::{Lab, MachineSpec, Options};
-use farreach_types::addr::Bytes;
+use farreach_machine::MachineSpec;
 use farreach_types::count::parse_count;
-use farreach_types::counts::{ADVICE_SCHEMA, AdviceResult, AdviceRow, MachineResult, NativeRuns, RunResult, Setting};
-use farreach_types::event::Batch;
-use rows::{Run, Simulated};
+use farreach_types::counts::{ADVICE_SCHEMA, AdviceResult, AdviceRow};
+use rows::Run;
+use simulate::simulate;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use verify::Trial;
-
-/// Bytes of references that wait for their simulation.
-const AHEAD: u64 = 256 << 20;
 
 /// What to change on this machine for a program: kinds of huge pages, with what each would save and cost.
 ///
@@ -47,16 +43,23 @@ Examples:
   farreach advise --verify 7 -- python3 job.py
   farreach advise --verify 7 --apply --change thp-always -- ./job
   farreach advise --load ./load.sh --port 7000 -- redis-server --port 7000
+  farreach advise -p 4711
   farreach advise job.frt
   farreach advise -m today/zen3 workload:gups:size=256M")]
 pub struct AdviseArgs {
     /// A trace, as `farreach record` stores it or in another format, or a kernel of the catalogue: workload:NAME. There
     /// is no native run then, so costs are in cycles.
-    #[arg(required_unless_present = "command", conflicts_with_all = ["command", "runs", "verify", "change", "apply"])]
+    #[arg(required_unless_present_any = ["command", "pid"],
+          conflicts_with_all = ["command", "runs", "verify", "change", "apply"])]
     file: Option<String>,
     /// Read the file as this format instead of finding out by its content.
     #[arg(long, value_name = "NAME", value_parser = formats(), conflicts_with = "command")]
     format: Option<String>,
+    /// A process that runs already and must not be touched: it is watched for half a minute, as by `farreach watch`,
+    /// whose recommendation is from sizes alone.
+    #[arg(long, short, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..),
+          conflicts_with_all = ["command", "file", "runs", "verify", "change", "apply", "load", "stdin", "limit"])]
+    pid: Option<i32>,
     /// The processor: a preset or a TOML file, with overrides. `this`, the default, is the one at hand, with prices
     /// measured now; others have the prices of their descriptions.
     #[arg(long, short = 'm', value_name = "NAME[:key=value,...]", default_value = this::NAME)]
@@ -101,6 +104,9 @@ pub struct AdviseArgs {
 
 /// Runs the command.
 pub fn run(args: AdviseArgs) -> Result<ExitCode> {
+    if let Some(pid) = args.pid {
+        return watch::run(WatchArgs::of(pid, args.output));
+    }
     let signals = Watch::begin(); // until the result is whole
     let base = this::parse(&args.machine, 0)?;
     args.output.check(base.inputs().into_iter().chain(args.file.as_deref()))?;
@@ -110,8 +116,8 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     let here = args.system_root.as_os_str() == "/";
     let system = if here { System::here() } else { System::read(&args.system_root) };
     let load = load(&args)?;
-    let native = native_runs(&args, load.as_ref(), &signals, &system)?;
-    let about = about(&args, native.as_deref());
+    let native = subject::native_runs(&args, load.as_ref(), &signals, &system)?;
+    let about = subject::about(&args, native.as_deref());
     let (all, mut left_out) = changes::changes(&system, &about).map_err(|why| anyhow!("{why}"))?;
     // Before the recordings, which take minutes.
     for name in &args.change {
@@ -142,7 +148,7 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     } else {
         prices::described_prices(&base, &simulated[0].result)
     };
-    let native = native.map(|runs| summary(&runs, &about));
+    let native = native.map(|runs| subject::summary(&runs, &about));
     let whole = result.workload.stopped.is_none();
     let run = native.as_ref().filter(|_| whole).map(|native| Run {
         cycles: native.median_seconds * native.gigahertz * 1e9,
@@ -159,7 +165,7 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
         source: result.workload.source,
         machine: args.machine.clone(),
         about: base.about.clone(),
-        settings: settings(&system, &about),
+        settings: subject::settings(&system, &about),
         instructions,
         stopped: result.workload.stopped,
         native,
@@ -240,189 +246,4 @@ fn load(args: &AdviseArgs) -> Result<Option<Load>> {
     let output = std::env::temp_dir().join(format!("farreach-load-{}", std::process::id()));
     let commands = vec![vec!["sh".into(), "-c".into(), command.into()]];
     Ok(Some(Load { commands, port, directory: std::env::current_dir()?, output }))
-}
-
-fn native_runs(
-    args: &AdviseArgs,
-    load: Option<&Load>,
-    signals: &Watch,
-    system: &System,
-) -> Result<Option<Vec<Native>>> {
-    if args.command.is_empty() {
-        return Ok(None);
-    }
-    let way = Way { stdin: args.stdin.clone(), ..Way::default() };
-    let mut runs: Vec<Native> = Vec::new();
-    for _ in 0..args.runs {
-        let warm = trial::warm_bytes(system, runs.iter());
-        runs.push(trial::native(&args.command, &way, load, signals, warm)?.0);
-    }
-    Ok(Some(runs))
-}
-
-fn about(args: &AdviseArgs, native: Option<&[Native]>) -> Program {
-    let largest = native.and_then(|runs| runs.iter().max_by_key(|run| run.resident_bytes));
-    let seen = largest.map(|run| &run.seen);
-    let file = |seen: &Seen| seen.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let name = seen.map_or_else(|| args.file.clone().unwrap_or_default(), file);
-    Program {
-        takes_arguments: takes_arguments(&args.command, &name),
-        allocator: seen.map(|seen| allocator_of(&seen.program, &seen.files)),
-        shares: seen.is_some_and(Seen::shares_memory),
-        thp_disabled: native.is_some_and(|runs| runs.iter().any(|run| run.seen.thp_disabled)),
-        name,
-        resident_bytes: largest.map(|run| run.resident_bytes),
-    }
-}
-
-/// Whether arguments at the end of the command reach this program: it is the command, or a shell passes them on.
-fn takes_arguments(command: &[OsString], program: &str) -> bool {
-    let Some(first) = command.first() else { return true };
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    // A path has its own folder, which replaces these.
-    let mut files = std::env::split_paths(&folders).map(|folder| folder.join(first));
-    let file = files.find(|file| file.is_file()).and_then(|file| file.canonicalize().ok()).unwrap_or_default();
-    file.file_name().is_some_and(|name| name.to_string_lossy() == program)
-        || command.iter().any(|word| word.to_string_lossy().contains("\"$@\""))
-}
-
-fn summary(runs: &[Native], about: &Program) -> NativeRuns {
-    let cpu_seconds: Vec<f64> = runs.iter().map(verify::seconds).collect();
-    NativeRuns {
-        runs: runs.len() as u64,
-        user_seconds: verify::median(runs.iter().map(|run| run.user.as_secs_f64())).unwrap_or(0.0),
-        median_seconds: verify::median(cpu_seconds.iter().copied()).unwrap_or(0.0),
-        noise_percent: today::noise(&cpu_seconds),
-        cpu_seconds,
-        resident_bytes: about.resident_bytes.unwrap_or(0),
-        gigahertz: gigahertz(),
-        allocator: about.allocator.as_ref().map_or(String::new(), ToString::to_string),
-        thp_disabled: about.thp_disabled,
-        huge_bytes: runs.iter().map(|run| run.seen.huge_bytes).max().unwrap_or(0),
-    }
-}
-
-/// All changes, each with the counts of its machine. Those for which the program makes other system calls are recorded
-/// by themselves, unless a signal interrupted the program before: then it is returned, too.
-fn simulate(
-    args: &AdviseArgs,
-    load: Option<&Load>,
-    system: &System,
-    mut all: Vec<Change>,
-    left_out: &mut Vec<farreach_types::counts::LeftOut>,
-) -> Result<(Vec<Simulated>, RunResult, Option<i32>)> {
-    let (apart, together): (Vec<Change>, Vec<Change>) = all.iter().cloned().partition(|change| change.recorded_apart);
-    let (mut result, mut interrupted) = pass(args, load, &together, &recording(args, &Change::default()), &[], |_| {})?;
-    let mut counted: Vec<(String, MachineResult)> =
-        together.iter().map(|c| c.name.clone()).zip(std::mem::take(&mut result.machines)).collect();
-    for change in apart {
-        let why = match (args.command.is_empty(), interrupted) {
-            (true, _) => Some("the program makes other system calls with it: it must be recorded with the change"),
-            (false, Some(_)) => Some("interrupted before it was recorded with the change"),
-            (false, None) => None,
-        };
-        if let Some(why) = why {
-            left_out.push(farreach_types::counts::LeftOut { change: change.words, why: why.into() });
-            continue;
-        }
-        let one = std::slice::from_ref(&change);
-        let mut asked = change.pool.map(pool::Asked::new);
-        let follow = |batch: &Batch| asked.iter_mut().for_each(|asked| asked.follow(batch));
-        let (one, signal) = pass(args, load, one, &recording(args, &change), &change.arguments, follow)?;
-        interrupted = signal;
-        if signal.is_some() {
-            let why = "interrupted while it was recorded with the change".into();
-            left_out.push(farreach_types::counts::LeftOut { change: change.words, why });
-            continue;
-        }
-        if let Some(asked) = asked {
-            let at = all.iter().position(|other| other.name == change.name).expect("it is one of them");
-            let sized = match asked.most() {
-                0 => Err("the program asked for none of its pages".to_owned()),
-                pages => pool::resize(&mut all[at], system, pages),
-            };
-            if let Err(why) = sized {
-                left_out.push(farreach_types::counts::LeftOut { change: change.words, why });
-                continue;
-            }
-        }
-        counted.extend(one.machines.into_iter().map(|machine| (change.name.clone(), machine)));
-    }
-    let take = |change: Change| {
-        let at = counted.iter().position(|(name, _)| *name == change.name)?;
-        Some(Simulated { change, result: counted.swap_remove(at).1 })
-    };
-    Ok((all.into_iter().filter_map(take).collect(), result, interrupted))
-}
-
-/// A recording with this change, whose output is thrown away.
-fn recording(args: &AdviseArgs, change: &Change) -> Recording {
-    let stdin = Some(args.stdin.clone().unwrap_or_else(|| "/dev/null".into()));
-    let environment = change.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    let valgrind = if change.pool.is_some() { vec!["--pool=yes".into()] } else { Vec::new() };
-    Recording { stdin, stdout: Some("/dev/null".into()), environment, valgrind, ..Recording::default() }
-}
-
-/// One pass over the program through the machines of these changes, and the signal that interrupted it, if one did.
-fn pass(
-    args: &AdviseArgs,
-    load: Option<&Load>,
-    changes: &[Change],
-    recording: &Recording,
-    arguments: &[String],
-    mut follow: impl FnMut(&Batch),
-) -> Result<(RunResult, Option<i32>)> {
-    let joint = if args.machine.contains('=') { ',' } else { ':' };
-    let specs: Vec<MachineSpec> = changes
-        .iter()
-        .map(|change| this::parse(&format!("{}{joint}{}", args.machine, change.keys), 0))
-        .collect::<Result<_, _>>()?;
-    let mut lab =
-        Lab::new(specs, Options { limit: args.limit, threads: threads(0), ahead: AHEAD, ..Options::default() })?;
-    let each = |batch: Batch| {
-        follow(&batch);
-        Ok((lab.feed(batch)?, lab.progress()))
-    };
-    let (source, interrupted) = match &args.file {
-        Some(file) => (file.clone(), feed::stored(file, args.format.as_deref(), args.limit, each)?),
-        None => {
-            let arguments = arguments.iter().map(OsString::from);
-            let command: Vec<OsString> = args.command.iter().cloned().chain(arguments).collect();
-            (program::shown(&args.command), trial::recorded(&command, recording, load, args.limit, each)?)
-        }
-    };
-    lab.finish()?;
-    let stopped = interrupted.map(|_| "interrupted".to_owned());
-    Ok((lab.result(&source, stopped), interrupted))
-}
-
-/// Settings of the system that decide about page sizes, and what was seen of the program.
-fn settings(system: &System, program: &Program) -> Vec<Setting> {
-    let mut all = Vec::new();
-    let mut add = |name: &str, value: String| all.push(Setting { name: name.into(), value });
-    match &system.thp {
-        None => add("transparent huge pages", "none in this kernel".into()),
-        Some(thp) => {
-            add("transparent huge pages", thp.enabled.clone().unwrap_or_default());
-            add("defrag", thp.defrag.clone().unwrap_or_default());
-            let on = thp.sizes.iter().filter(|size| size.enabled != "never");
-            let sizes: Vec<String> = on.map(|size| format!("{} {}", Bytes(size.bytes), size.enabled)).collect();
-            if !thp.sizes.is_empty() {
-                add("sizes", if sizes.is_empty() { "none".into() } else { sizes.join(", ") });
-            }
-        }
-    }
-    for pool in system.hugetlb.iter().filter(|pool| pool.pages > 0) {
-        add(&format!("pool of {}", Bytes(pool.bytes)), format!("{} pages, {} free", pool.pages, pool.free));
-    }
-    if let Some(name) = &system.hypervisor {
-        add("hypervisor", name.clone());
-    }
-    if let Some(allocator) = &program.allocator {
-        add("allocator", allocator.to_string());
-    }
-    if program.thp_disabled {
-        add("the program", "switches transparent huge pages off for itself".into());
-    }
-    all
 }

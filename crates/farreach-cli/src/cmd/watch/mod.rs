@@ -53,6 +53,15 @@ pub struct WatchArgs {
     output: OutputArgs,
 }
 
+impl WatchArgs {
+    /// A watch of this process with the defaults.
+    pub fn of(pid: i32, output: OutputArgs) -> WatchArgs {
+        WatchArgs { pid, length: LENGTH, interval: None, method: None, output }
+    }
+}
+
+/// How long it takes if nothing else was asked for.
+const LENGTH: Duration = Duration::from_secs(30);
 /// The interval if none was asked for, as long as that is cheap enough.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The part of a processor that watching may take in an interval of farreach's own choice. Less than half of it is

@@ -1,0 +1,112 @@
+//! The program through one machine for each change.
+
+use super::changes::Change;
+use super::rows::Simulated;
+use super::{AdviseArgs, pool, trial};
+use crate::cmd::common::threads;
+use crate::cmd::{feed, program, this};
+use crate::workloads::Load;
+use anyhow::Result;
+use farreach_live::Options as Recording;
+use farreach_live::system::System;
+use farreach_machine::{Lab, MachineSpec, Options};
+use farreach_types::counts::{MachineResult, RunResult};
+use farreach_types::event::Batch;
+use std::ffi::OsString;
+
+/// Bytes of references that wait for their simulation.
+const AHEAD: u64 = 256 << 20;
+
+/// All changes, each with the counts of its machine. Those for which the program makes other system calls are recorded
+/// by themselves, unless a signal interrupted the program before: then it is returned, too.
+pub fn simulate(
+    args: &AdviseArgs,
+    load: Option<&Load>,
+    system: &System,
+    mut all: Vec<Change>,
+    left_out: &mut Vec<farreach_types::counts::LeftOut>,
+) -> Result<(Vec<Simulated>, RunResult, Option<i32>)> {
+    let (apart, together): (Vec<Change>, Vec<Change>) = all.iter().cloned().partition(|change| change.recorded_apart);
+    let (mut result, mut interrupted) = pass(args, load, &together, &recording(args, &Change::default()), &[], |_| {})?;
+    let mut counted: Vec<(String, MachineResult)> =
+        together.iter().map(|c| c.name.clone()).zip(std::mem::take(&mut result.machines)).collect();
+    for change in apart {
+        let why = match (args.command.is_empty(), interrupted) {
+            (true, _) => Some("the program makes other system calls with it: it must be recorded with the change"),
+            (false, Some(_)) => Some("interrupted before it was recorded with the change"),
+            (false, None) => None,
+        };
+        if let Some(why) = why {
+            left_out.push(farreach_types::counts::LeftOut { change: change.words, why: why.into() });
+            continue;
+        }
+        let one = std::slice::from_ref(&change);
+        let mut asked = change.pool.map(pool::Asked::new);
+        let follow = |batch: &Batch| asked.iter_mut().for_each(|asked| asked.follow(batch));
+        let (one, signal) = pass(args, load, one, &recording(args, &change), &change.arguments, follow)?;
+        interrupted = signal;
+        if signal.is_some() {
+            let why = "interrupted while it was recorded with the change".into();
+            left_out.push(farreach_types::counts::LeftOut { change: change.words, why });
+            continue;
+        }
+        if let Some(asked) = asked {
+            let at = all.iter().position(|other| other.name == change.name).expect("it is one of them");
+            let sized = match asked.most() {
+                0 => Err("the program asked for none of its pages".to_owned()),
+                pages => pool::resize(&mut all[at], system, pages),
+            };
+            if let Err(why) = sized {
+                left_out.push(farreach_types::counts::LeftOut { change: change.words, why });
+                continue;
+            }
+        }
+        counted.extend(one.machines.into_iter().map(|machine| (change.name.clone(), machine)));
+    }
+    let take = |change: Change| {
+        let at = counted.iter().position(|(name, _)| *name == change.name)?;
+        Some(Simulated { change, result: counted.swap_remove(at).1 })
+    };
+    Ok((all.into_iter().filter_map(take).collect(), result, interrupted))
+}
+
+/// A recording with this change, whose output is thrown away.
+fn recording(args: &AdviseArgs, change: &Change) -> Recording {
+    let stdin = Some(args.stdin.clone().unwrap_or_else(|| "/dev/null".into()));
+    let environment = change.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let valgrind = if change.pool.is_some() { vec!["--pool=yes".into()] } else { Vec::new() };
+    Recording { stdin, stdout: Some("/dev/null".into()), environment, valgrind, ..Recording::default() }
+}
+
+/// One pass over the program through the machines of these changes, and the signal that interrupted it, if one did.
+fn pass(
+    args: &AdviseArgs,
+    load: Option<&Load>,
+    changes: &[Change],
+    recording: &Recording,
+    arguments: &[String],
+    mut follow: impl FnMut(&Batch),
+) -> Result<(RunResult, Option<i32>)> {
+    let joint = if args.machine.contains('=') { ',' } else { ':' };
+    let specs: Vec<MachineSpec> = changes
+        .iter()
+        .map(|change| this::parse(&format!("{}{joint}{}", args.machine, change.keys), 0))
+        .collect::<Result<_, _>>()?;
+    let mut lab =
+        Lab::new(specs, Options { limit: args.limit, threads: threads(0), ahead: AHEAD, ..Options::default() })?;
+    let each = |batch: Batch| {
+        follow(&batch);
+        Ok((lab.feed(batch)?, lab.progress()))
+    };
+    let (source, interrupted) = match &args.file {
+        Some(file) => (file.clone(), feed::stored(file, args.format.as_deref(), args.limit, each)?),
+        None => {
+            let arguments = arguments.iter().map(OsString::from);
+            let command: Vec<OsString> = args.command.iter().cloned().chain(arguments).collect();
+            (program::shown(&args.command), trial::recorded(&command, recording, load, args.limit, each)?)
+        }
+    };
+    lab.finish()?;
+    let stopped = interrupted.map(|_| "interrupted".to_owned());
+    Ok((lab.result(&source, stopped), interrupted))
+}
