@@ -3,7 +3,7 @@
 use crate::fixture::HOSTILE;
 use crate::page::{body, complete};
 use farreach_report::{csv as csv_report, format, html, json as json_report, table};
-use farreach_types::counts::{CompactionUse, Energy, EnergyPart, FreeMemory, RunResult, Timeline};
+use farreach_types::counts::{CompactionUse, Energy, EnergyPart, FreeMemory, HugePageWords, RunResult, Timeline};
 
 /// The table as it goes to a file.
 fn people(result: &RunResult) -> String {
@@ -422,4 +422,17 @@ fn the_headline_names_the_winner_and_its_price() {
 fn designs_on_one_policy_share_a_memory_bar() {
     let page = html::render(&crate::fixture::five());
     assert_eq!(page.matches("aria-label=\"memory bar\"").count(), 3, "demand paging, superpages, reservation");
+}
+
+#[test]
+fn what_a_program_said_about_huge_pages() {
+    let mut result = crate::fixture::five();
+    let line = |result: &RunResult| people(result).lines().find(|line| line.contains("huge pages")).map(str::to_owned);
+    assert_eq!(line(&result), None);
+    result.workload.allocator = Some("jemalloc".into());
+    assert_eq!(line(&result), None);
+    result.workload.huge_pages = HugePageWords { advised_bytes: 4 << 20, refused_bytes: 8 << 10, switched_off: 1 };
+    let words = "asked for huge pages for 4 MiB, refused them for 8 KiB, switched transparent huge pages off for itself \
+                 (prctl); allocator jemalloc";
+    assert_eq!(line(&result).as_deref().map(str::trim), Some(words));
 }

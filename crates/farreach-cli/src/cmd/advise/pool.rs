@@ -161,7 +161,6 @@ impl Asked {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kernel;
     use super::*;
     use farreach_types::event::{Backing, End, Mapping, Prot};
 
@@ -182,7 +181,7 @@ mod tests {
             format!("{start},thp=always,thp_size=1G,shmem_enabled=advise,shmem_size=1G,mthp_sizes=2M")
         );
         assert!(of("always", true, M2).contains("thp=madvise"), "it switches them off for itself");
-        assert_eq!(kernel::mode(None), "never");
+        assert_eq!(mode(None), "never");
     }
 
     #[test]
