@@ -16,8 +16,8 @@ cd "$(dirname "$0")/.."
 root=$PWD
 farreach=${FARREACH:-$root/target/release/farreach}
 rounds=7 folder=$root/target/advise-table change=all
-programs=(bfs-400m bfs-1g pagerank-400m pagerank-1g gups chain cc1 cpython perl sqlite go java redis memcached postgresql
-  mariadb)
+programs=(bfs-400m bfs-1g pagerank-400m pagerank-1g gups chain cc1 cpython perl sqlite go java redis memcached
+  postgresql mariadb)
 usage() { sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; }
 while getopts n:o:c:lh option; do
   case $option in

@@ -14,7 +14,8 @@ farreach=${FARREACH:-$PWD/target/release/farreach}
 settings() {
   # Not counters, and not files that are commands. `meminfo` and the like are not here.
   { find /sys/kernel/mm /proc/sys/vm -type f -readable \
-    ! -path '*/stats/*' ! -path '*/ksm/*' ! -name 'free_hugepages' ! -name 'resv_hugepages' ! -name 'surplus_hugepages' \
+    ! -path '*/stats/*' ! -path '*/ksm/*' ! -name 'free_hugepages' ! -name 'resv_hugepages' \
+    ! -name 'surplus_hugepages' \
     ! -name 'stat_refresh' ! -name 'numa_stat' ! -name pages_collapsed ! -name full_scans \
     -exec grep -H '' {} + 2> /dev/null || true; } | sort
   pgrep -x 'kdamond.*' -a || true

@@ -55,7 +55,8 @@ g++ -O2 -o "$dir/loads" "$dir/loads.cc"
 now() { awk '{ print $1 }' /proc/uptime; }
 # Used pages that a watch noted, from its JSON.
 noted() {
-  awk -F'[:,]' '/"used_page_seconds"/ { price = $2 } /"process_seconds"/ { all = $2 } END { if (price > 0) print all / price; else print 0 }' \
+  awk -F'[:,]' '/"used_page_seconds"/ { price = $2 } /"process_seconds"/ { all = $2 }
+    END { if (price > 0) print all / price; else print 0 }' \
     "$dir/watch.json"
 }
 # periods EDGE OPTIONS: watched and unwatched ones in turns. EDGE KIND START|END writes a line into the file `periods`.
@@ -91,16 +92,18 @@ judge() {
     }' > "$dir/price"
   awk -F'[:,]' -v what="$1" -v noted="$(noted)" '
     NR == FNR { split($0, price, " "); next }
-    /"interval_seconds"/ { interval = $2 } /"used_page_seconds"/ { told = $2 * 1e6 } /"process_percent"/ { percent = $2 }
-    /"longest_wait_seconds"/ { longest = $2 * 1e3 } /"process_user_seconds"/ { cpu += $2 } /"process_system_seconds"/ { cpu += $2 }
+    /"interval_seconds"/ { interval = $2 } /"used_page_seconds"/ { told = $2 * 1e6 }
+    /"process_percent"/ { percent = $2 }
+    /"longest_wait_seconds"/ { longest = $2 * 1e3 } /"process_user_seconds"/ { cpu += $2 }
+    /"process_system_seconds"/ { cpu += $2 }
     END {
-      printf "%s: a used page costs %.2f µs (95 %%: %.2f to %.2f, %d pairs); watch says %.2f\n", what, price[1], price[2], \
-        price[3], price[4], told
-      printf "  as it is, 30 s: intervals of %.1f s, %d pages noted in all, %.1f s of processor time, at most %.1f ms of waiting\n", \
-        interval, noted, cpu, longest
+      printf "%s: a used page costs %.2f µs (95 %%: %.2f to %.2f, %d pairs); watch says %.2f\n", what, \
+        price[1], price[2], price[3], price[4], told
+      printf "  as it is, 30 s: intervals of %.1f s, %d pages noted in all, ", interval, noted
+      printf "%.1f s of processor time, at most %.1f ms of waiting\n", cpu, longest
       share = 100 * noted * 1e-6 / cpu
-      printf "  it cost %.2f %% (95 %%: %.2f to %.2f); watch says %.2f %%\n", share * price[1], share * price[2], share * price[3], \
-        percent
+      printf "  it cost %.2f %% (95 %%: %.2f to %.2f); watch says %.2f %%\n", \
+        share * price[1], share * price[2], share * price[3], percent
     }' "$dir/price" "$dir/watch.json"
 }
 
@@ -121,7 +124,8 @@ loads() {
     }
     {
       while (at < n && (at == 0 || $1 > end[at])) at++
-      if (FNR > 1 && before >= begin[at] && $1 <= end[at]) { cpu[at] += $2 - cpu_before; count[at]++; wall[at] += $1 - before }
+      if (FNR > 1 && before >= begin[at] && $1 <= end[at]) { cpu[at] += $2 - cpu_before; count[at]++
+        wall[at] += $1 - before }
       before = $1; cpu_before = $2
     }
     END {

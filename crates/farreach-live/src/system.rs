@@ -22,8 +22,8 @@ pub struct System {
     pub available_bytes: Option<u64>,
     /// The hypervisor below, or that there is one; `None`: nothing says that this is a virtual machine.
     pub hypervisor: Option<String>,
-    /// Whether free memory goes back to the hypervisor (virtio-balloon, free page reporting): it is slow to touch again.
-    /// `None`: there is no such device.
+    /// Whether free memory goes back to the hypervisor (virtio-balloon, free page reporting): it is slow to touch
+    /// again. `None`: there is no such device.
     pub reports_free_pages: Option<bool>,
     /// NUMA nodes with their numbers.
     pub numa_nodes: Vec<u64>,

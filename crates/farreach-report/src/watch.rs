@@ -227,8 +227,8 @@ fn cost(result: &WatchResult, width: usize) -> String {
         ),
     };
     let text = format!(
-        "Watching took {} % of one processor ({} s). It cost the process about {} % of its own processor time: {} µs for \
-         each used page and interval, by a measurement{waits}.",
+        "Watching took {} % of one processor ({} s). It cost the process about {} % of its own processor time: {} µs \
+         for each used page and interval, by a measurement{waits}.",
         rate(cost.percent_of_a_processor),
         digits(cost.observer_seconds + cost.kernel_thread_seconds),
         rate(cost.process_percent),

@@ -136,8 +136,8 @@ pub struct Workload {
 counters! {
     /// What programs said to the system about huge pages.
     HugePageWords {
-        /// Bytes for which they asked for huge pages: MADV_HUGEPAGE, and MAP_HUGETLB in a recording with a pool. What is
-        /// asked for twice counts twice.
+        /// Bytes for which they asked for huge pages: MADV_HUGEPAGE, and MAP_HUGETLB in a recording with a pool. What
+        /// is asked for twice counts twice.
         advised_bytes,
         /// Bytes for which they refused them: MADV_NOHUGEPAGE.
         refused_bytes,

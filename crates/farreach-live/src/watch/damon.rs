@@ -54,8 +54,8 @@ pub fn ready() -> Tried {
     })
 }
 
-/// DAMON's files, while this process uses them. DAMON is off and its files are empty again when this is dropped; if this
-/// process is killed, the guard sees to that.
+/// DAMON's files, while this process uses them. DAMON is off and its files are empty again when this is dropped; if
+/// this process is killed, the guard sees to that.
 struct Held {
     folder: PathBuf,
     operations: Operations,

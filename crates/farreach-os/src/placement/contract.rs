@@ -58,8 +58,8 @@ pub trait Placement: Send {
         false
     }
 
-    /// Superpages that a fault in this memory with this advice may bring in, largest first, as log2 of their base pages.
-    /// Only anonymous memory can have them.
+    /// Superpages that a fault in this memory with this advice may bring in, largest first, as log2 of their base
+    /// pages. Only anonymous memory can have them.
     fn superpage_orders(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
         let _ = (memory, request, advice);
         &[]

@@ -77,8 +77,8 @@ fn chart(result: &TlbMeasurement, size: u64) -> Markup {
                 (digits(median)) " cycles of them at the median point, within " (digits(worst)) " at the worst."
                 @if y.is_log() { " The scale is logarithmic, and less than a cycle stands at 1." }
                 @if !marks.is_empty() {
-                    " Dashed: entries of the first and of the second level as they are described, by CPUID or the preset "
-                    "of the core. In the colour of a curve: up to where it shows a level to answer."
+                    " Dashed: entries of the first and of the second level as they are described, by CPUID or the "
+                    "preset of the core. In the colour of a curve: up to where it shows a level to answer."
                 }
             }
             (plot("cycles by pages", y, &upright, &x_axis(x, "pages of the chain"), &lines, &marks, None))

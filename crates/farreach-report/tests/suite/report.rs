@@ -432,7 +432,7 @@ fn what_a_program_said_about_huge_pages() {
     result.workload.allocator = Some("jemalloc".into());
     assert_eq!(line(&result), None);
     result.workload.huge_pages = HugePageWords { advised_bytes: 4 << 20, refused_bytes: 8 << 10, switched_off: 1 };
-    let words = "asked for huge pages for 4 MiB, refused them for 8 KiB, switched transparent huge pages off for itself \
-                 (prctl); allocator jemalloc";
+    let words = "asked for huge pages for 4 MiB, refused them for 8 KiB, switched transparent huge pages off for \
+                 itself (prctl); allocator jemalloc";
     assert_eq!(line(&result).as_deref().map(str::trim), Some(words));
 }

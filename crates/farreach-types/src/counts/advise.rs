@@ -24,7 +24,8 @@ impl Interval {
 /// Prices in cycles of walks that read a line of the page table this long after walks read it before.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct WalkPrice {
-    /// The most lines that walks read since, as in [`WalkDistances`](super::WalkDistances); absent: more than all others.
+    /// The most lines that walks read since, as in [`WalkDistances`](super::WalkDistances); absent: more than all
+    /// others.
     pub lines: Option<u32>,
     /// Such a walk, from one that waits for nothing, at its cheapest, to one that waits for the walk before, at its
     /// dearest.

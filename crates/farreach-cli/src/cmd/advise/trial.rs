@@ -29,8 +29,8 @@ fn check_port(load: Option<&Load>) -> Result<()> {
     })
 }
 
-/// Touches this much memory and frees it, so that a hypervisor has given it when the program asks for it: how much of it
-/// the hypervisor had taken back before is chance, and waiting for it can take longer than the program.
+/// Touches this much memory and frees it, so that a hypervisor has given it when the program asks for it: how much of
+/// it the hypervisor had taken back before is chance, and waiting for it can take longer than the program.
 fn warm(bytes: u64) {
     const PAGE: usize = 4 << 10;
     let bytes = bytes as usize;

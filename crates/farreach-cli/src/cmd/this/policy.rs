@@ -78,11 +78,12 @@ pub fn mode(thp: Option<&Thp>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use farreach_live::system::ThpSize;
 
-    fn thp(enabled: &str, sizes: &[(u64, &str)]) -> Thp {
+    /// Settings of a mode and of sizes in kilobytes.
+    pub fn thp(enabled: &str, sizes: &[(u64, &str)]) -> Thp {
         let size = |(kilobytes, enabled): &(u64, &str)| ThpSize { bytes: kilobytes << 10, enabled: (*enabled).into() };
         Thp { enabled: Some(enabled.into()), sizes: sizes.iter().map(size).collect(), ..Thp::default() }
     }
