@@ -19,7 +19,8 @@ const NONE: u8 = u8::MAX;
 
 /// Checked against the dumps that libcpuid collects (github.com/anrieff/libcpuid, folder `tests`): of 166 cores
 /// of these lines none shows a feature before its generation, or has another first cache. For Granite Rapids and Sierra
-/// Forest, of which it has no dump: GCC's manual, x86 Options, `-march`. Generations of Zen, of Intel's large cores, of Intel's small cores.
+/// Forest, of which it has no dump: GCC's manual, x86 Options, `-march`. Generations of Zen, of Intel's
+/// large cores, of Intel's small cores.
 #[rustfmt::skip]
 const TABLE: [Feature; 15] = [
     Feature("clwb",              0, EBX, 24, [2,    0,    0]),

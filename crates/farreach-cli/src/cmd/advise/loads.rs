@@ -56,7 +56,8 @@ struct Memory {
 
 impl Memory {
     fn new(pages: usize) -> Result<Memory> {
-        let base = Ground::new(Backing::Base, pages * K4).context("memory for the prices of walks")?;
+        let mut base = Ground::new(Backing::Base, pages * K4).context("memory for the prices of walks")?;
+        touch(&mut base, pages);
         let huge = || {
             let [whole, mut split] = [held(pages)?, held(pages)?];
             split.split().ok()?;
@@ -66,10 +67,15 @@ impl Memory {
     }
 }
 
+/// Stores into each page, in order as programs do. A page that was only loaded from would be the one of zeros.
+fn touch(ground: &mut Ground, pages: usize) {
+    ground.chain(&(0..pages).map(|page| page * K4).collect::<Vec<_>>());
+}
+
 /// Memory for this number of base pages, in huge pages.
 fn held(pages: usize) -> Option<Ground> {
     let mut ground = Ground::new(Backing::Transparent, (pages * K4).next_multiple_of(M2)).ok()?;
-    ground.chain(&(0..pages).map(|page| page * K4).collect::<Vec<_>>());
+    touch(&mut ground, pages);
     ground.huge_share().is_ok_and(|share| share >= HELD).then_some(ground)
 }
 
