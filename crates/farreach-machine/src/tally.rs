@@ -3,7 +3,7 @@
 use super::lifetimes::Time;
 use farreach_types::addr::Asid;
 use farreach_types::counts::{HugePageWords, Lookups};
-use farreach_types::event::{Advice, Kind, Op, ThpRule};
+use farreach_types::event::{Kind, Op};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::collections::BTreeSet;
@@ -111,10 +111,7 @@ impl ProcessCounts {
             Op::Start { parent: Some(_), .. } => self.execs += 1,
             Op::Fork { .. } => self.forks += 1,
             Op::ThreadStart { .. } => self.threads += 1,
-            Op::Advise { len, advice: Advice::HugePage, .. } => self.huge_pages.advised_bytes += len,
-            Op::Advise { len, advice: Advice::NoHugePage, .. } => self.huge_pages.refused_bytes += len,
-            Op::Thp(ThpRule::Advised | ThpRule::Never) => self.huge_pages.switched_off += 1,
-            _ => {}
+            op => self.huge_pages.follow(op),
         }
         Ok(())
     }

@@ -81,14 +81,16 @@ pub fn table(result: &AdviceResult, width: usize) -> String {
     out.push('\n');
     out += &grid(result, width);
     let p = &result.prices;
-    out += &format!(
-        "\nCycles: a second-level hit {}, a walk {}, to a superpage {}; a fault {}, 4 KB of zeros {}.\n",
+    let cycles = format!(
+        "Cycles: a second-level hit {}, a walk {}, to a superpage {}; a fault {}, 4 KB of zeros {}.",
         range(&p.second_level, digits),
         range(&p.base_walk, digits),
         range(&p.huge_walk, digits),
         digits(p.fault),
         digits(p.zero)
     );
+    out.push('\n');
+    out += &wrapped(&cycles, 0);
     out += &wrapped(&format!("Prices {}.", clean(&p.source)), 0);
     for note in notes(p) {
         out += &wrapped(&note, 0);

@@ -1,5 +1,6 @@
 //! Numbers and names for display. The exact numbers are in the JSON and CSV reports.
 
+use farreach_types::counts::HugePageWords;
 use farreach_types::plural::pluralize;
 
 /// The text of an empty cell.
@@ -139,4 +140,20 @@ pub(super) fn wrapped(text: &str, first: &str, rest: &str, width: usize) -> Stri
         }
     }
     lines.join("\n") + "\n"
+}
+/// What a program said about huge pages, and its allocator; nothing if it said nothing.
+pub fn huge_page_words(said: &HugePageWords, allocator: Option<&str>) -> Option<String> {
+    let HugePageWords { advised_bytes, refused_bytes, switched_off } = *said;
+    let mut words = Vec::new();
+    if advised_bytes > 0 {
+        words.push(format!("asked for huge pages for {}", bytes(advised_bytes)));
+    }
+    if refused_bytes > 0 {
+        words.push(format!("refused them for {}", bytes(refused_bytes)));
+    }
+    if switched_off > 0 {
+        words.push("switched transparent huge pages off for itself (prctl)".into());
+    }
+    let allocator = allocator.map_or(String::new(), |name| format!("; allocator {}", clean(name)));
+    (!words.is_empty()).then(|| words.join(", ") + &allocator)
 }

@@ -1,13 +1,13 @@
 //! The table for a terminal. No colours; columns that are empty for all designs are left out.
 
-use super::format::{NONE, bytes, clean, count, counted, rate};
+use super::format::{NONE, bytes, count, counted, huge_page_words, rate};
 use super::grid::{broken, lines};
 use super::prices::{among, miss_cycles};
 use super::view::{
     baseline, cleaned, per_second, per_thousand, per_thousand_instructions, percent_error, percent_of, pj_per_lookup,
     sampled,
 };
-use farreach_types::counts::{HugePageWords, MachineResult, RunResult, Workload};
+use farreach_types::counts::{MachineResult, RunResult, Workload};
 
 /// The cell of a column for a design.
 type CellOf<'a> = Box<dyn Fn(&MachineResult) -> Option<String> + 'a>;
@@ -82,7 +82,7 @@ pub(super) fn header(w: &Workload) -> String {
     facts.push(format!("{} touched", bytes(w.touched_bytes)));
     out += &format!("  {}\n", facts.join(", "));
     out += &format!("  {}, {}, seed {}\n", counted(w.processes, "process"), counted(w.threads, "thread"), w.seed);
-    if let Some(words) = huge_page_words(w) {
+    if let Some(words) = huge_page_words(&w.huge_pages, w.allocator.as_deref()) {
         out += &format!("  {words}\n");
     }
     if let Some(part) = sampled(w) {
@@ -92,23 +92,6 @@ pub(super) fn header(w: &Workload) -> String {
         out += &format!("  Stopped early: {why}. Everything below is about the part that ran.\n");
     }
     out
-}
-
-/// What the program said about huge pages, and its allocator; nothing if it said nothing.
-fn huge_page_words(w: &Workload) -> Option<String> {
-    let HugePageWords { advised_bytes, refused_bytes, switched_off } = w.huge_pages;
-    let mut words = Vec::new();
-    if advised_bytes > 0 {
-        words.push(format!("asked for huge pages for {}", bytes(advised_bytes)));
-    }
-    if refused_bytes > 0 {
-        words.push(format!("refused them for {}", bytes(refused_bytes)));
-    }
-    if switched_off > 0 {
-        words.push("switched transparent huge pages off for itself (prctl)".into());
-    }
-    let allocator = w.allocator.as_ref().map_or(String::new(), |name| format!("; allocator {}", clean(name)));
-    (!words.is_empty()).then(|| words.join(", ") + &allocator)
 }
 
 fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>> {

@@ -27,6 +27,7 @@ pub use watch::{
     WatchCost, WatchInterval, WatchMethod, WatchRecommendation, WatchResult, WorkingSet,
 };
 
+use crate::event::{self, Op, ThpRule};
 use serde::{Deserialize, Serialize};
 
 /// Version of [`RunResult`]'s JSON. Fields may be added under the same version; none is renamed or removed.
@@ -144,6 +145,18 @@ counters! {
         /// How often a process switched transparent huge pages off for itself, or started so:
         /// prctl(PR_SET_THP_DISABLE).
         switched_off,
+    }
+}
+
+impl HugePageWords {
+    /// Counts an event that says something about huge pages.
+    pub fn follow(&mut self, op: &Op) {
+        match op {
+            Op::Advise { len, advice: event::Advice::HugePage, .. } => self.advised_bytes += len,
+            Op::Advise { len, advice: event::Advice::NoHugePage, .. } => self.refused_bytes += len,
+            Op::Thp(ThpRule::Advised | ThpRule::Never) => self.switched_off += 1,
+            _ => {}
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! `farreach record`: a real program into a trace file.
 
+use super::allocator::Images;
 use super::common::{needs_file, note};
 use super::program;
 use super::progress::{Display, Goal};
@@ -8,10 +9,11 @@ use anyhow::{Context, Result};
 use clap::Args;
 use farreach_live::{Options, Recorder, Watch};
 use farreach_machine::Progress;
-use farreach_report::format::{bytes, counted};
+use farreach_report::format::{bytes, counted, huge_page_words};
 use farreach_trace::frt::{Header, TraceWriter};
 use farreach_types::Error;
 use farreach_types::count::parse_count;
+use farreach_types::counts::HugePageWords;
 use farreach_types::event::{Batch, Source};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -58,6 +60,7 @@ pub fn store(
     needs_file(output, "--output")?;
     let mut writer = TraceWriter::create(output, header(command)?)?;
     let mut recorder = start()?;
+    let (mut images, mut said) = (Images::default(), HugePageWords::default());
     let mut display = Display::new(Goal { instructions: limit, references: None });
     // The writer has a thread of its own: here the recorder's small rings are emptied meanwhile.
     let (batches, work) = sync_channel::<Batch>(QUEUED_BATCHES);
@@ -77,9 +80,12 @@ pub fn store(
         });
         let thread = thread.context("a thread for the writer")?;
         // No receiver: the limit was reached, or writing failed.
-        while let Some(batch) = recorder.next_batch()?
-            && batches.send(batch).is_ok()
-        {
+        while let Some(batch) = recorder.next_batch()? {
+            images.see(&batch);
+            batch.ops.iter().for_each(|op| said.follow(op));
+            if batches.send(batch).is_err() {
+                break;
+            }
             let (instructions, references) = (&written.0, &written.1);
             display.update(Progress {
                 instructions: instructions.load(Ordering::Relaxed),
@@ -104,6 +110,9 @@ pub fn store(
         counted(totals.references(), "reference"),
         size.unwrap_or_default(),
     ));
+    if let Some(words) = huge_page_words(&said, images.allocator().as_deref()) {
+        note(format_args!("the program {words}"));
+    }
     Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
 }
 
