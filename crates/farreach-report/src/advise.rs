@@ -126,10 +126,11 @@ fn notes(prices: &TodayPrices) -> Vec<String> {
         );
     }
     if let Some(cycles) = prices.returned_touch {
+        // Nothing: none had gone back when it was measured.
+        let wait = if cycles < 1.0 { "may take".into() } else { format!("takes {} cycles", count(cycles as u64)) };
         notes.push(format!(
-            "Free memory goes back to the hypervisor here: the first touch of 2 MB of it takes {} cycles more, in none \
-             of the rows. The program's memory was touched before each native run, so those did not wait for it.",
-            count(cycles as u64)
+            "Free memory goes back to the hypervisor here: the first touch of 2 MB of it {wait} more, in none of the \
+             rows. The program's memory was touched before each native run, so those did not wait for it."
         ));
     }
     notes
@@ -294,6 +295,11 @@ pub(super) mod tests {
             assert!(text.contains(words), "{words}: {text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+        let mut given = TodayPrices { returned_touch: Some(1_500_000.0), ..TodayPrices::default() };
+        assert!(notes(&given)[0].contains("2 MB of it takes 1.50M cycles more, in none"), "{:?}", notes(&given));
+        given = TodayPrices { returned_touch: Some(0.0), huge_in_pieces: Some(true), ..given };
+        assert!(notes(&given)[1].contains("may take more") && notes(&given)[0].contains("in pieces"));
+        assert!(notes(&TodayPrices::default()).is_empty());
         assert!(csv(&example()).starts_with("name,change,machine,walks,"), "{}", csv(&example()));
     }
 }
