@@ -215,7 +215,7 @@ impl Program {
         let (start, len) = s.maps[pick];
         let pages = 4096 * self.rng.random_range(1..64);
         let free = s.maps.last().map_or(DATA, |m| m.0 + m.1) + pages;
-        match self.rng.random_range(0..10) {
+        match self.rng.random_range(0..9) {
             0 => {
                 let backing = Backing::File { path: "/usr/lib/libc.so.6".into(), offset: pages };
                 let backing = if self.rng.random_bool(0.5) { Backing::Anonymous } else { backing };
@@ -242,6 +242,11 @@ impl Program {
             4 | 5 => {
                 let all = [Advice::DontNeed, Advice::HugePage, Advice::NoHugePage, Advice::WillNeed];
                 batch.push_op(Op::Advise { start, len, advice: all[self.rng.random_range(0..4)] });
+                // Without a draw, so that streams stay what they were but for this event.
+                let rules = [None, None, Some(ThpRule::System), Some(ThpRule::Advised), Some(ThpRule::Never)];
+                if let Some(rule) = rules[(len >> 12) as usize % rules.len()] {
+                    batch.push_op(Op::Thp(rule));
+                }
             }
             6 if s.threads < 8 => {
                 s.threads += 1;
@@ -251,10 +256,6 @@ impl Program {
                 batch.push_op(Op::Switch { thread: 1 });
                 batch.push_op(Op::ThreadExit { thread: s.threads });
                 s.threads -= 1;
-            }
-            8 => {
-                let all = [ThpRule::System, ThpRule::Advised, ThpRule::Never];
-                batch.push_op(Op::Thp(all[self.rng.random_range(0..3)]));
             }
             _ => batch.push_op(Op::Switch { thread: self.rng.random_range(1..=s.threads) }),
         }
