@@ -10,7 +10,7 @@ use std::sync::Arc;
 use farreach_types::addr::Asid;
 use farreach_types::error::Result;
 use farreach_types::event::{
-    Advice, Backing, Batch, Block, DataRef, End, Instr, Kind, Mapping, NOT_EXECUTED, Op, Prot, Source, ThpRule,
+    Advice, Backing, Batch, Block, DataRef, End, Instr, Kind, Mapping, NOT_EXECUTED, Op, Prot, Source,
 };
 
 /// Where the code of generated programs lies.
@@ -242,11 +242,6 @@ impl Program {
             4 | 5 => {
                 let all = [Advice::DontNeed, Advice::HugePage, Advice::NoHugePage, Advice::WillNeed];
                 batch.push_op(Op::Advise { start, len, advice: all[self.rng.random_range(0..4)] });
-                // Without a draw, so that streams stay what they were but for this event.
-                let rules = [None, None, Some(ThpRule::System), Some(ThpRule::Advised), Some(ThpRule::Never)];
-                if let Some(rule) = rules[(len >> 12) as usize % rules.len()] {
-                    batch.push_op(Op::Thp(rule));
-                }
             }
             6 if s.threads < 8 => {
                 s.threads += 1;
