@@ -412,7 +412,7 @@ fn a_recorded_program_counts_as_a_live_one() {
     // A trace does not say which files are there.
     let without_source = |r: &Value| {
         let mut w = r["workload"].clone();
-        ["source", "allocator"].map(|name| w.as_object_mut().unwrap().remove(name));
+        ["source", "allocator"].iter().for_each(|name| _ = w.as_object_mut().unwrap().remove(*name));
         w
     };
     assert_eq!(without_source(&live), without_source(&stored));
