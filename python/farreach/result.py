@@ -103,6 +103,8 @@ class Workload(Record):
         threads: int
         stopped: Optional[str]
         seed: int
+        huge_pages: Record
+        allocator: Optional[str]
         traps: Record
 
 
