@@ -92,7 +92,7 @@ fn all_changes_are_tried_with_one_base() {
     let pool = root.join("sys/kernel/mm/hugepages/hugepages-2048kB");
     fs::create_dir_all(&pool).unwrap();
     fs::write(pool.join("nr_hugepages"), "0").unwrap();
-    let program = ["--", "perl", "-e", "my $a = 'a' x (4 << 20); exit 0"];
+    let program = ["--", "perl", "-e", "my $a = 'a' x (4 << 20); select undef, undef, undef, 0.1; exit 0"];
     let words = ["advise", "-m", "today/zen3", "--runs", "1", "--verify", "2", "--change", "all", "--json"];
     let root = root.to_str().unwrap();
     let all = |more: &[&str]| farreach([&words[..], &["--system-root", root], more, &program].concat());
