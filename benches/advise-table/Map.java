@@ -1,4 +1,4 @@
-// A HashMap of so many entries, filled, then read in another order.
+// A HashMap with the given number of entries, filled, then read in another order.
 import java.util.HashMap;
 
 public class Map {

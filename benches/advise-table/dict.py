@@ -1,4 +1,4 @@
-# A dictionary of so many entries, filled; a fifth of them is read in another order.
+# A dictionary with the given number of entries, filled; a fifth of them is read in another order.
 import sys
 
 n = int(sys.argv[1])

@@ -1,4 +1,4 @@
-# A hash of so many entries, filled, then read in another order.
+# A hash with the given number of entries, filled, then read in another order.
 my $n = shift;
 my %h;
 $h{"key$_"} = "value $_" for 1 .. $n;

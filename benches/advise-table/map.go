@@ -1,4 +1,4 @@
-// A map of so many entries, filled, then read in another order.
+// A map with the given number of entries, filled, then read in another order.
 package main
 
 import (

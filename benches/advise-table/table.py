@@ -22,7 +22,7 @@ NAMES = {
     "postgresql": "PostgreSQL, `pgbench -S`",
     "mariadb": "MariaDB, `sysbench oltp_read_only`",
 }
-# What is right is within so many points of run time, and such a share of memory.
+# A prediction is right within this number of points of run time, and this share of memory.
 POINTS = 10
 MEMORY = 0.05
 

@@ -29,8 +29,8 @@ Bool __wrap_vgPlain_am_create_reservation(Addr start, SizeT length, ShrinkMode s
    return __real_vgPlain_am_create_reservation(start, length, smode, extra);
 }
 
-/* Whether the limit that the program has now allows a heap of so many bytes more: the core looks at it only when it
-   makes the reservation. */
+/* Whether the limit that the program has now allows a heap larger by this number of bytes: the core looks at it only
+   when it makes the reservation. */
 Bool heap_may_grow(SSizeT more)
 {
    return VG_(brk_limit) - VG_(brk_base) + more <= VG_(client_rlimit_data).rlim_cur;

@@ -315,7 +315,7 @@ mod tests {
         assert!(kept * 2 > again.len(), "{kept} of {}", again.len());
     }
 
-    /// Files like those of a DAMON that nobody uses.
+    /// Files like those of an unused DAMON.
     fn files() -> PathBuf {
         let folder = std::env::temp_dir().join(format!("farreach-damon-{}", std::process::id()));
         let context = folder.join("0/contexts/0");

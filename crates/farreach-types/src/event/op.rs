@@ -81,7 +81,7 @@ pub enum ThpRule {
     /// What the system's mode and madvise say.
     #[default]
     System,
-    /// Regions with MADV_HUGEPAGE alone (PR_THP_DISABLE_EXCEPT_ADVISED, Linux 6.18), whatever the mode.
+    /// Regions with MADV_HUGEPAGE alone (PR_THP_DISABLE_EXCEPT_ADVISED, Linux 6.18), in every mode.
     Advised,
     /// None.
     Never,

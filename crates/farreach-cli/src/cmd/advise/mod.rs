@@ -247,3 +247,17 @@ fn load(args: &AdviseArgs) -> Result<Option<Load>> {
     let commands = vec![vec!["sh".into(), "-c".into(), command.into()]];
     Ok(Some(Load { commands, port, directory: std::env::current_dir()?, output }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keys that are not there are left out, so their names must be right.
+    #[test]
+    fn keys_of_the_processor_at_hand() {
+        let base = MachineSpec::parse("today/zen3", 0).unwrap();
+        assert_eq!(more_keys(&base, false), ",coalesce=4K,walk_distances=true");
+        assert_eq!(more_keys(&base, true), ",walk_distances=true");
+        assert_eq!(more_keys(&MachineSpec::parse("t94/single", 0).unwrap(), false), "");
+    }
+}

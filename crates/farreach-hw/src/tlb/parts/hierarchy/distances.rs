@@ -2,7 +2,7 @@
 //!
 //! The distance of a walk is the number of distinct lines of leaves that walks read since its own line was read last,
 //! its own included. Lines in a list by last use, with a mark at the end of each class: a walk costs a step for each
-//! class, whatever the distance.
+//! class, at any distance.
 
 use crate::tlb::parts::store::tag_index::{NONE, Tag};
 use farreach_types::counts::WalkDistances;
