@@ -61,7 +61,7 @@ fn wrapped(text: &str, hang: usize) -> String {
 
 /// The text.
 pub fn table(result: &AdviceResult, width: usize) -> String {
-    let mut out = format!("{} on {}\n", clean(&result.source), clean(&result.about));
+    let mut out = wrapped(&format!("{} on {}", clean(&result.source), clean(&result.about)), 0);
     let settings = result.settings.iter().map(|s| format!("{}: {}", clean(&s.name), clean(&s.value)));
     out += &wrapped(&settings.collect::<Vec<_>>().join("; "), 0);
     if let Some(native) = &result.native {

@@ -121,11 +121,11 @@ fn measure(spec: &MachineSpec, machine: &Machine, program: &Footprint) -> Result
     let (fault, zero) = today::first_touch_prices(base, huge);
     let returned = machine.reports_free_pages.then(returned_touch).transpose()?;
     let bytes = |pages: usize| Bytes(((pages * K4) as u64).next_multiple_of(1 << 20));
+    let from = if few < many { format!("{} to ", bytes(few)) } else { String::new() };
     let source = format!(
         "measured here, against huge pages, from independent loads to loads that depend on each other: walks to 4 KB \
-         pages at random in {} to {}, by the lines of the page table that walks read since they read the same; a walk \
+         pages at random in {from}{}, by the lines of the page table that walks read since they read the same; a walk \
          to a superpage as the nearest of those; first touches of {}",
-        bytes(few),
         bytes(many),
         Bytes(TOUCHED as u64)
     );
