@@ -6,6 +6,7 @@ SHELL := /bin/bash
 RUST_MIN := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 FARREACH := target/release/farreach
 TOOL     := target/valgrind/farreach-amd64-linux
+TEXT      = $(dir $(TOOL))farreach-text.so
 DEMO     := target/demo
 CC1       = $$(gcc -print-prog-name=cc1)
 
@@ -67,6 +68,7 @@ $(FARREACH): deps toolchain
 
 tool: deps
 	@$(MAKE) --no-print-directory -C capture/valgrind OUT=$(CURDIR)/target/valgrind
+	@$(MAKE) --no-print-directory -C capture/text OUT=$(CURDIR)/target/valgrind
 
 # --- make run ---------------------------------------------------------------------------------------------------------
 
@@ -214,7 +216,7 @@ FISH_WORDS = $(IN)/share/fish/vendor_completions.d/farreach.fish
 
 .PHONY: built
 built:
-	@[ -x $(FARREACH) ] && [ -x $(TOOL) ] || $(MAKE) --no-print-directory all
+	@[ -x $(FARREACH) ] && [ -x $(TOOL) ] && [ -e $(TEXT) ] || $(MAKE) --no-print-directory all
 
 # One page for each subcommand, from the parser.
 man: built
@@ -224,6 +226,7 @@ install: built
 	@install -d $(IN)/bin $(OWN_DIRS) $(IN)/share/man/man1 $(dir $(BASH_WORDS) $(ZSH_WORDS) $(FISH_WORDS))
 	@install -m 755 $(FARREACH) $(IN)/bin/farreach
 	@install -m 755 $(TOOL) $(IN)/lib/farreach/farreach-amd64-linux
+	@install -m 644 $(TEXT) $(IN)/lib/farreach/farreach-text.so
 	@for file in machines/*/*.toml; do install -D -m 644 $$file $(IN)/share/farreach/$$file || exit 1; done
 	@install -m 644 LICENSE-APACHE LICENSE-MIT capture/LICENSE-GPL-2 README.md CHANGELOG.md CITATION.cff \
 	  $(IN)/share/doc/farreach

@@ -17,7 +17,7 @@ root=$PWD
 farreach=${FARREACH:-$root/target/release/farreach}
 rounds=7 folder=$root/target/advise-table change=all
 programs=(bfs-400m bfs-1g pagerank-400m pagerank-1g gups chain cc1 cpython perl sqlite go java redis memcached
-  postgresql mariadb)
+  postgresql mariadb nginx)
 usage() { sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; }
 while getopts n:o:c:lh option; do
   case $option in
@@ -145,6 +145,23 @@ mariadb() {
   done
   $tool prepare >> "$work/log" 2>&1 && touch "$data/filled"
   kill $server && wait $server
+}
+
+# Its worker stays root, as the recorder follows no program that gives up its user.
+nginx() {
+  local site=$work/nginx
+  need nginx ab || return
+  mkdir -p "$site/pages" && head -c 16384 /dev/zero > "$site/pages/page.html"
+  cat > "$site/nginx.conf" << END
+user root;
+worker_processes 1;
+error_log stderr;
+pid $site/nginx.pid;
+events {}
+http { access_log off; keepalive_requests 1000000; server { listen 127.0.0.1:$port; root $site/pages; } }
+END
+  command=("$(type -P nginx)" -c "$site/nginx.conf" -g 'daemon off;')
+  load="ab -q -k -c 16 -n 100000 http://127.0.0.1:$port/page.html"
 }
 
 # --- running them -----------------------------------------------------------------------------------------------------

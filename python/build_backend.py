@@ -15,6 +15,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 DATA = HERE / "farreach.data"
 TOOL = "farreach-amd64-linux"
+TEXT = "farreach-text.so"
 
 get_requires_for_build_wheel = maturin.get_requires_for_build_wheel
 get_requires_for_build_editable = maturin.get_requires_for_build_editable
@@ -37,12 +38,14 @@ def _stage() -> None:
         raise SystemExit("farreach: the wheel is built from a clone: pip install ./python in its root")
     _run("cargo", "build", "--release", "--quiet", "--locked", "-p", "farreach-cli")
     tool = ROOT / "target" / "valgrind"
-    _run("make", "--no-print-directory", "-C", "capture/valgrind", f"OUT={tool}")
+    for part in ("valgrind", "text"):
+        _run("make", "--no-print-directory", "-C", f"capture/{part}", f"OUT={tool}")
     shutil.rmtree(DATA, ignore_errors=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     for source, place in [
         (target / "release" / "farreach", DATA / "scripts" / "farreach"),
         (tool / TOOL, DATA / "data" / "lib" / "farreach" / TOOL),
+        (tool / TEXT, DATA / "data" / "lib" / "farreach" / TEXT),
         (ROOT / "capture" / "LICENSE-GPL-2", DATA / "data" / "share" / "doc" / "farreach" / "LICENSE-GPL-2"),
     ]:
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -21,6 +21,7 @@ NAMES = {
     "memcached": "memcached, `memcaslap`",
     "postgresql": "PostgreSQL, `pgbench -S`",
     "mariadb": "MariaDB, `sysbench oltp_read_only`",
+    "nginx": "nginx, `ab -k`",
 }
 # A prediction is right within this number of points of run time, and this share of memory.
 POINTS = 10

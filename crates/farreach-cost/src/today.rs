@@ -3,7 +3,7 @@
 //! The base is the program's own time, measured without the simulator. A walk that overlaps others costs little, one
 //! that an address waits for costs all of its cycles; counts cannot tell which, so every price is an interval.
 
-use farreach_types::counts::{Interval, OsCounts, TlbCounts, TodayPrices, WalkDistances, WalkPrice};
+use farreach_types::counts::{Interval, TlbCounts, TodayPrices, WalkDistances, WalkPrice};
 
 /// Page-table walks that a core of today has under way at once, at most: AMD, Hot Chips 33 (2021), "six table walkers"
 /// in Zen 3. Others that published a number have fewer, so this is the wider interval.
@@ -102,9 +102,9 @@ pub fn marginal((fewer, its_mean): (usize, f64), (pages, mean): (usize, f64)) ->
     mean + (mean - its_mean).max(0.0) * fewer as f64 / (pages - fewer) as f64
 }
 
-/// Cycles of first touches: faults, and the zeros of what they map.
-pub fn first_touch(os: &OsCounts, prices: &TodayPrices) -> f64 {
-    os.page_faults as f64 * prices.fault + os.zeroed_pages as f64 * prices.zero
+/// Cycles of first touches: faults, and pages of 4 KB that are filled with zeros.
+pub fn first_touch(faults: u64, zeroed: u64, prices: &TodayPrices) -> f64 {
+    faults as f64 * prices.fault + zeroed as f64 * prices.zero
 }
 
 /// What part of the low and of the high price is possible: translation does not take longer than the program does
@@ -235,8 +235,7 @@ mod tests {
     /// pages of zeros and saves 9 faults.
     #[test]
     fn cycles_of_first_touches() {
-        let os = |page_faults, zeroed_pages| OsCounts { page_faults, zeroed_pages, ..OsCounts::default() };
-        let touch = |faults, pages| first_touch(&os(faults, pages), &prices());
+        let touch = |faults, pages| first_touch(faults, pages, &prices());
         assert_eq!(touch(512, 512) - touch(1, 512), 511_000.0);
         assert_eq!(touch(10, 10) - touch(1, 512), 9_000.0 - 100_400.0);
     }

@@ -19,6 +19,8 @@ pub enum Backing {
     Base,
     /// Transparent huge pages, by madvise.
     Transparent,
+    /// Pages of 2 MB of the pool of hugetlbfs.
+    Pooled,
     /// Pages of 1 GB of the pool of hugetlbfs.
     Gigabyte,
 }
@@ -40,6 +42,7 @@ impl Ground {
     pub fn new(backing: Backing, bytes: usize) -> io::Result<Ground> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let (mapped, flags) = match backing {
+            Backing::Pooled => (bytes, MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::HUGE_2MB),
             Backing::Gigabyte => (bytes, MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::HUGE_1GB),
             _ => (bytes + HUGE, MapFlags::PRIVATE | MapFlags::NORESERVE),
         };
@@ -50,7 +53,7 @@ impl Ground {
         let advice = match backing {
             Backing::Base => Advice::LinuxNoHugepage,
             Backing::Transparent => Advice::LinuxHugepage,
-            Backing::Gigabyte => return Ok(ground),
+            Backing::Pooled | Backing::Gigabyte => return Ok(ground),
         };
         // SAFETY: its own mapping, and the advice changes no contents.
         match unsafe { madvise(ground.start, mapped, advice) } {

@@ -2,21 +2,20 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use farreach_types::Error;
 
+use super::elf::linker_of;
 use super::launch::error;
 
 /// The system reads this much of a script, so its interpreter must be named in it.
 const SCRIPT_HEAD: usize = 256;
 /// Longest chain of scripts that are interpreters of scripts.
 const SCRIPTS: usize = 5;
-/// Longest name of the dynamic linker.
-const PATH_MAX: u64 = 4096;
 
 /// A command that cannot be recorded.
 pub struct Refusal {
@@ -88,7 +87,7 @@ fn check_file(path: &Path, needed: &str) -> Result<Option<PathBuf>, Why> {
     if !is_x86_64(&head) {
         return Err((false, "an ELF file, but not for x86-64; only x86-64 is recorded".into()));
     }
-    let linker = linker_of(&mut file, &head).ok_or((false, "an ELF file that is no program, or cut off".into()))?;
+    let linker = linker_of(&file).ok_or((false, "an ELF file that is no program, or cut off".into()))?;
     let Some(linker) = linker else { return Ok(None) };
     let of_linker = |(missing, why): Why| (missing, format!("its dynamic linker {}: {why}", linker.display()));
     let (mut file, _) = open(&linker, "it is needed").map_err(of_linker)?;
@@ -124,25 +123,4 @@ fn interpreter_of(head: &[u8]) -> Option<PathBuf> {
     // A name that may continue behind the bytes that the system reads is refused.
     let end = end.or_else(|| (head.len() < SCRIPT_HEAD).then_some(line.len())).filter(|&end| end > 0)?;
     Some(OsString::from_vec(line[..end].to_vec()).into())
-}
-
-/// The dynamic linker that an ELF file names, if any; nothing if the file is cut or no program.
-fn linker_of(file: &mut File, head: &[u8]) -> Option<Option<PathBuf>> {
-    let half = |at: usize| head.get(at..at + 2).map(|b| u16::from_le_bytes([b[0], b[1]]));
-    let (kind, size, count) = (half(16)?, half(54)?, half(56)?);
-    if !matches!(kind, 2 | 3) || size != 56 || count == 0 {
-        return None;
-    }
-    let long = |bytes: &[u8], at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-    let mut read = |from: u64, bytes: u64| {
-        file.seek(SeekFrom::Start(from)).ok()?;
-        let mut data = vec![0; usize::try_from(bytes).ok()?];
-        file.read_exact(&mut data).ok()?;
-        Some(data)
-    };
-    let headers = read(long(head, 32)?, u64::from(size) * u64::from(count))?;
-    let Some(header) = headers.chunks(size.into()).find(|h| h[..4] == [3, 0, 0, 0]) else { return Some(None) };
-    let bytes = long(header, 32).filter(|n| (2..=PATH_MAX).contains(n))?;
-    let mut name = read(long(header, 8)?, bytes)?;
-    (name.pop() == Some(0)).then(|| Some(OsString::from_vec(name).into()))
 }

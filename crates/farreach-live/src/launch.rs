@@ -17,6 +17,8 @@ use super::signals::{free_bytes, lock};
 
 /// Name of the recorder in its directory.
 pub const TOOL: &str = "farreach-amd64-linux";
+/// Name of the library, in the same directory, that puts the text of a program on huge pages.
+pub const TEXT_LIBRARY: &str = "farreach-text.so";
 /// Directory of the recorder, if it is not where this program is installed or was built.
 pub const TOOL_VARIABLE: &str = "FARREACH_VALGRIND_DIR";
 

@@ -17,6 +17,7 @@ pub mod chase;
 mod check;
 mod counts;
 mod decode;
+mod elf;
 mod fault;
 #[doc(hidden)]
 pub mod fuzz;
@@ -43,7 +44,8 @@ pub use advice::{huge_pages_for, no_huge_pages, populate};
 pub use allocator_of::{AllocatorKind, allocator_of};
 pub use check::check_program;
 pub use counts::Counts;
-pub use launch::{Options, TOOL, TOOL_VARIABLE, tool_dir};
+pub use elf::{Text, text_of};
+pub use launch::{Options, TEXT_LIBRARY, TOOL, TOOL_VARIABLE, tool_dir};
 pub use memory::{Allocator, stdout_was_closed};
 pub use process::has_living_task as is_running;
 pub use processor::{CpuidLeaf, cpuid, midr};

@@ -14,6 +14,8 @@
 //! * OM-5 `evictions` are those of the structure behind the first level, or of the first level on a side that has none.
 //!   Evicted ranges are counted separately. `invalidations`: entries of all levels, ranges apart, and pages of
 //!   clusters.
+//! * OM-14 A node of the page table fills a base page with entries of 8 bytes, so a level is 9, 11 or 13 bits of the
+//!   address, and there are as many levels as 48 bits need, or 57.
 //! * OM-6 A walk starts from the deepest cached entry, which counts as used, and caches everything that it reads except
 //!   the leaf, top first. Any change of a mapping of a process drops all cached entries of the process.
 //! * OM-7 `fills`: one per miss. `merges`: misses that joined a cluster.
@@ -88,16 +90,6 @@ pub struct PlainMmu {
     now: u64,
 }
 
-fn leaf(order: u8) -> u8 {
-    if order >= 18 {
-        2
-    } else if order >= 9 {
-        1
-    } else {
-        0
-    }
-}
-
 impl PlainMmu {
     pub fn new(config: Config) -> PlainMmu {
         let c = &config;
@@ -137,7 +129,9 @@ impl PlainMmu {
             },
             waits: vec![0; 256],
             window: [0; 3],
-            caches: (1..c.levels).map(|l| Slots::new(c.pwc[l - 1], 0, c.replacement, c.seed + 32 + l as u64)).collect(),
+            caches: (1..c.shape().1)
+                .map(|l| Slots::new(c.pwc[l - 1], 0, c.replacement, c.seed + 32 + l as u64))
+                .collect(),
             counts: TlbCounts::default(),
             now: 0,
             config,
@@ -215,7 +209,7 @@ impl PlainMmu {
                     Kind::Store => &mut c.store_misses,
                 }) += 1;
                 c.data_misses = c.load_misses + c.store_misses;
-                self.walk(at, leaf(pte.order));
+                self.walk(at, self.config.leaf(pte.order));
                 let order = self.coalesced(at, pte, table);
                 self.counts.preloaded += (1 << order) - (1 << pte.order);
                 self.fill_behind(at, page, order, table);

@@ -2,7 +2,9 @@
 //! settings restored also after a kill?
 
 use crate::cli::{Dir, Ran, command, farreach, line};
+use crate::common::tool;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -82,6 +84,83 @@ fn sizes_with_different_modes_are_refused() {
     let root = root.to_str().unwrap();
     let ran = farreach(["advise", "-m", "today/zen3", "workload:gups", "--system-root", root]);
     ran.bad(1, &["2M is 'madvise', 64K 'always'"]);
+}
+
+/// The same on Arm: a kernel with larger pages is a row, which cannot be tried.
+#[test]
+fn arm_may_have_a_kernel_with_larger_pages() {
+    let dir = Dir::new();
+    let root = system(&dir, "never", &[]);
+    let root = root.to_str().unwrap();
+    let words = ["advise", "-m", "today/neoverse-n1", "--system-root", root, "workload:gups:size=64M,references=2M"];
+    let advice = farreach([&words[..], &["--json"]].concat()).good().json();
+    let (today, large) = (row(&advice, "today"), row(&advice, "kernel-64k"));
+    let count = |row: &serde_json::Value, key: &str| row[key].as_u64().unwrap();
+    // 16384 pages, of which 1280 entries hold a thirteenth; 1024 of 64 KB, which fit.
+    assert!(count(today, "walks") > 1_500_000 && count(large, "walks") < 5_000, "{advice}");
+    assert_eq!(16 * count(large, "page_faults"), count(today, "page_faults"));
+    assert_eq!(count(large, "zeroed_bytes"), count(today, "zeroed_bytes"));
+    let more = count(large, "resident_bytes") - count(today, "resident_bytes");
+    assert!(more < 1 << 20, "{more} bytes more");
+    let advised = &advice["recommendation"];
+    assert_eq!(advised["row"], "kernel-64k", "{advised}");
+    assert!(
+        advised["lasting"].to_string().contains("dnf install kernel-64k") && advised["now"] == serde_json::json!([])
+    );
+    let tried = ["advise", "-m", "today/neoverse-n1", "--verify", "1", "--change", "kernel-64k", "--runs", "1"];
+    let ran = farreach([&tried[..], &["--system-root", root, "--", "true"]].concat());
+    ran.bad(1, &["'kernel-64k' cannot be tried here", "another kernel"]);
+}
+
+/// Text on huge pages, as the preloaded library puts it there: natively, and under the recorder.
+#[test]
+fn text_on_huge_pages() {
+    let found = Command::new("gcc").arg("-print-prog-name=cc1").output().unwrap();
+    let cc1 = String::from_utf8(found.stdout).unwrap().trim().to_owned();
+    let library = tool().join("farreach-text.so");
+    let start = |preloaded: bool| {
+        let mut cc1 = Command::new(&cc1);
+        if preloaded {
+            cc1.env("LD_PRELOAD", &library);
+        }
+        cc1.args(["-quiet", "-O1", "-", "-o", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let compiled = |mut child: std::process::Child, seen: &mut dyn FnMut(u32)| {
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(b"int f(int x) { return x * 7; }\n").unwrap();
+        seen(child.id());
+        drop(input);
+        let out = Ran::of(child.wait_with_output().unwrap());
+        assert_eq!(out.status, 0, "{}", out.err);
+        out.out
+    };
+    let mut replaced = 0;
+    let mut look = |pid: u32| {
+        let began = Instant::now();
+        // Text without a file: 16 MB of cc1's 20.
+        while replaced < 4 << 20 && began.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(5));
+            let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+            let text = maps.lines().filter(|line| line.contains(" r-xp 00000000 00:00 0") && !line.contains('['));
+            let bytes = text.filter_map(|line| {
+                let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+                Some(u64::from_str_radix(end, 16).ok()? - u64::from_str_radix(start, 16).ok()?)
+            });
+            replaced = bytes.sum();
+        }
+    };
+    let with = compiled(start(true), &mut look);
+    assert!(replaced >= 4 << 20 && replaced.is_multiple_of(2 << 20), "{replaced} bytes");
+    assert_eq!(with, compiled(start(false), &mut |_| ()));
+
+    let counted = |preloaded: &str| {
+        let mut run = command();
+        run.env("LD_PRELOAD", preloaded).args(["run", "--json", "-m", "ds13/4k:placement=thp,thp=madvise", "--limit"]);
+        let result = Ran::of(run.args(["60M", "--", &cc1, "--version"]).output().unwrap()).good().json();
+        result["machines"][0]["counts"]["os"]["superpage_faults"].as_u64().unwrap()
+    };
+    assert_eq!(counted(""), 0);
+    assert_eq!(counted(library.to_str().unwrap()), replaced >> 21);
 }
 
 /// All changes in one run, against the same native runs; the pool is as large as what the program maps from it.

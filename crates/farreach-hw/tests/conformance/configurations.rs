@@ -53,6 +53,7 @@ const LISTED: &[(&str, &str)] = &[
     ("hierarchy", "l1d=4K:16/2,l1i=4K:16/4,l2=none,replacement=random"),
     ("hierarchy", "l1d=4K:16/4+64K:4,l1i=4K:8,l2=4K|64K|1M:32/4,pwc_pd=4,pwc_pml4=2,replacement=plru"),
     ("hierarchy", "l1d=4K:12/3,l1i=4K:6,l2=4K:32,l2i=4K:8,replacement=fifo"),
+    ("hierarchy", "l1d=64K:8/4+1M:4,l1i=64K:8,l2=64K|1M:32/4,page_size=64K,pwc_pd=4"),
     ("range", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4,range_hint=always,range_entries=4"),
     ("clustered", "l1d=4K:8/4,l1i=4K:8,cluster_entries=16"),
     ("coalesced", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4,run_entries=4,run_pages=64"),

@@ -56,6 +56,60 @@ fn ca_18_a_larger_page_is_a_shifted_address() {
     }
 }
 
+/// The same of a hierarchy: Arm's larger granules. Its page table has fewer levels.
+#[test]
+fn ca_18_hierarchies_too() {
+    let of = |machine: &str, k| {
+        let outcome = run_batches(&[machine], &program(3_000, k), false, 1);
+        let counts = &outcome.machine(0).counts;
+        let second = counts.tlb.second_level_fetch_hits + counts.tlb.second_level_data_hits;
+        ((misses(&counts.tlb), second, counts.os.page_faults), counts.tlb.walk.clone())
+    };
+    let small = "l1d=4K|16K|64K:12,l1i=4K|16K|64K:8,l2=4K|16K|64K:64/4,pwc_pd=4";
+    for (page, k, levels) in [("4K", 0, 4), ("16K", 2, 4), ("64K", 4, 3)] {
+        let (folded, walk) = of(&format!("today/neoverse-n1:{small},page_size={page}"), 0);
+        assert_eq!(folded, of(&format!("today/neoverse-n1:{small}"), k).0, "{page}");
+        assert!(folded.0[1] > 0 && folded.1 > 0, "{folded:?}");
+        assert_eq!(walk.pt_references, walk.walks, "{page}");
+        assert_eq!(walk.pml4_references > 0, levels == 4, "{page}: {walk:?}");
+    }
+}
+
+/// Without walk caches a walk reads every level.
+#[test]
+fn a_walk_with_64k_pages_reads_three_levels() {
+    let mut s = Stream::new();
+    s.start().anon(0x10000, 0x10000).loads((0..500).map(|page| 0x10000 + 16 * page));
+    let machine = "today/neoverse-n1:page_size=64K,pwc_pd=0,pwc_pdpt=0,pwc_pml4=0";
+    let counts = &run(&[machine], &s).machine(0).counts.clone();
+    let w = &counts.tlb.walk;
+    assert_eq!(
+        [w.walks, w.pt_references, w.pd_references, w.pdpt_references, w.pml4_references],
+        [500, 500, 500, 500, 0]
+    );
+    assert_eq!(counts.os.page_faults, 500);
+}
+
+#[test]
+fn base_pages_without_a_page_table_are_refused() {
+    for (machine, says) in [
+        (
+            "today/neoverse-n1:page_size=8K",
+            "page_size = 8K is not allowed: page tables have base pages of 4K, 16K or 64K",
+        ),
+        ("today/neoverse-n1:page_size=16K", "must have 16K"),
+        ("today/zen3:page_size=64K", "must have 64K"),
+        ("rmm15/range:page_size=64K", "page_size = 64K is not allowed with kind = range"),
+        ("today/neoverse-n1:page_size=64K,guest=walk", "page_size = 64K is not allowed with guest = walk"),
+        ("today/neoverse-n1:page_size=64K,walk_cost=caches", "machines with caches have pages of 4K"),
+    ] {
+        let spec = MachineSpec::parse(machine, 0).unwrap();
+        let why =
+            farreach_machine::Lab::new(vec![spec], farreach_machine::Options::default()).err().unwrap().to_string();
+        assert!(why.contains(says), "{machine}: {why}");
+    }
+}
+
 fn whole_program(steps: u64) -> Vec<Batch> {
     let mut source = generate::program(3, steps);
     std::iter::from_fn(|| source.next_batch().unwrap()).collect()

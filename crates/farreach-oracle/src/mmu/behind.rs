@@ -17,9 +17,10 @@ impl PlainMmu {
 
     fn fill_second(&mut self, at: Lookup, page: Translation, order: u8) {
         let (fracture, now) = (self.config.fracture, self.now);
+        let Some(sizes) = self.second(at.kind).map(|level| level.sizes()) else { return };
+        let fits = sizes.into_iter().filter(|&o| o <= order).max();
+        let Some(fit) = fits.filter(|&o| fracture || self.config.leaf(o) == self.config.leaf(order)) else { return };
         let Some(level) = self.second(at.kind) else { return };
-        let fits = level.sizes().into_iter().filter(|&o| o <= order).max();
-        let Some(fit) = fits.filter(|&o| fracture || leaf(o) == leaf(order)) else { return };
         let (covered, evicted) = level.fill(at, page, fit, now);
         self.counts.covered_drops += covered;
         self.counts.evictions += evicted;
@@ -82,7 +83,7 @@ impl PlainMmu {
 
     pub(super) fn fill_behind(&mut self, at: Lookup, page: Translation, order: u8, table: &dyn PageTableView) {
         if self.clusters.is_some() {
-            if leaf(order) == 0 {
+            if self.config.leaf(order) == 0 {
                 self.fill_cluster(at, page, table);
             }
             return;

@@ -68,7 +68,10 @@ pub struct Config {
     pub l2i: Option<&'static [Array]>,
     pub fracture: bool,
     pub coalesce: u8,
-    pub levels: usize,
+    /// KB of a base page: 4, 16 or 64.
+    pub page: u32,
+    /// Bits of an address.
+    pub bits: u32,
     /// Entries of the caches, from the page directory up.
     pub pwc: [usize; 4],
     pub replacement: Replacement,
@@ -78,4 +81,24 @@ pub struct Config {
     pub behind: Behind,
     pub segment: SegmentMode,
     pub seed: u64,
+}
+
+impl Config {
+    /// OM-14: bits of a level, and levels.
+    pub fn shape(&self) -> (u32, usize) {
+        match (self.page, self.bits) {
+            (4, 48) => (9, 4),
+            (4, 57) => (9, 5),
+            (16, 48 | 57) => (11, 4),
+            (64, 48) => (13, 3),
+            (64, 57) => (13, 4),
+            other => panic!("{other:?}: there is no such page table"),
+        }
+    }
+
+    /// The level of the entry that maps `2^order` base pages.
+    pub fn leaf(&self, order: u8) -> u8 {
+        let bits = self.shape().0;
+        [bits, 2 * bits].iter().filter(|first| u32::from(order) >= **first).count() as u8
+    }
 }

@@ -53,7 +53,7 @@ impl PlainMmu {
         let now = self.now;
         let mut row =
             Row { asid: at.asid, pages: Default::default(), superpage: None, attr: page.attr, begun: now, last: now };
-        if leaf(order) > 0 {
+        if self.config.leaf(order) > 0 {
             let inside = at.vpn.0 % (1 << order);
             row.superpage = Some((at.vpn.0 - inside, page.pfn.0 - inside, order));
             let covers = VpnRange { start: Vpn(at.vpn.0 - inside), pages: 1 << order };

@@ -8,9 +8,10 @@ pub(super) type Pointer = (Asid, u64, u64, u64);
 impl PlainMmu {
     pub(super) fn walk(&mut self, at: Lookup, from: u8) {
         self.now += 1;
-        let number = |level: u8| at.vpn.0 >> (9 * u32::from(level));
-        let mut top = self.config.levels as u8;
-        for level in from + 1..self.config.levels as u8 {
+        let (bits, levels) = self.config.shape();
+        let number = |level: u8| at.vpn.0 >> (bits * u32::from(level));
+        let mut top = levels as u8;
+        for level in from + 1..levels as u8 {
             let cache = &mut self.caches[usize::from(level) - 1];
             if let Some(p) = cache.use_one(|p| (p.0, p.1) == (at.asid, number(level))) {
                 p.3 = self.now;

@@ -1,15 +1,17 @@
 //! What can be changed on this machine for this program.
 
 use super::kernel::{Write, after};
-use super::pool;
+use super::{pool, text};
 use crate::cmd::this::policy::{mode, policy};
-use farreach_live::AllocatorKind;
 use farreach_live::system::System;
+use farreach_live::{AllocatorKind, Text};
 use farreach_types::counts::LeftOut;
 
 const K64: u64 = 64 << 10;
 const M2: u64 = 2 << 20;
 const G1: u64 = 1 << 30;
+/// The row of text, in words.
+const TEXT: &str = "text on huge pages";
 /// The name of the row without a change.
 pub const TODAY: &str = "today";
 
@@ -34,14 +36,19 @@ pub struct Change {
     pub risk: String,
     /// Whether the program makes other system calls then, so that it must be recorded with the change.
     pub recorded_apart: bool,
-    /// Bytes of a page of the pool that it finds while it is recorded.
-    pub pool: Option<u64>,
+    /// A pool: bytes of a page, and pages. While the program is recorded it finds one that never ends.
+    pub pool: Option<(u64, u64)>,
+    /// Why it cannot be tried here, if so.
+    pub untried: Option<String>,
+    /// What is to be done for it beside the other fields, and what undoes that.
+    pub by_hand: Vec<String>,
+    pub undo_by_hand: Vec<String>,
     /// How much it touches: 0 this program alone, then more of the system.
     pub reach: u32,
 }
 
 /// What is known of the program.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Program {
     /// Its allocator; `None` for a trace.
     pub allocator: Option<AllocatorKind>,
@@ -55,6 +62,8 @@ pub struct Program {
     pub takes_arguments: bool,
     /// It has anonymous memory that its processes share.
     pub shares: bool,
+    /// What of its text could lie on huge pages.
+    pub text: Text,
 }
 
 /// An option by which a program stops to switch transparent huge pages off for itself.
@@ -147,6 +156,12 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
                         2,
                     )?);
                 }
+                let by_variable = |name: &str, words: &str, variable, risk: &str| {
+                    let writes = if now == "never" { vec![Write::mode(thp, "madvise")] } else { Vec::new() };
+                    let reach = 2 * u32::from(!writes.is_empty());
+                    let change = with(name, words, writes, risk, reach)?;
+                    Ok::<_, String>(Change { environment: vec![variable], recorded_apart: true, ..change })
+                };
                 if let Some(allocator) = &program.allocator {
                     match asks(allocator) {
                         Err(why) => leave("THP by the allocator", &why),
@@ -154,20 +169,15 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
                             leave("THP by the allocator", "the kernel gives THP to all memory already");
                         }
                         Ok(variable) => {
-                            let writes = if now == "never" { vec![Write::mode(thp, "madvise")] } else { Vec::new() };
-                            let reach = 2 * u32::from(!writes.is_empty());
-                            let mut change = with(
-                                "allocator",
-                                &format!("THP by {allocator}"),
-                                writes,
-                                "memory, long faults",
-                                reach,
-                            )?;
-                            change.environment = vec![variable];
-                            change.recorded_apart = true;
-                            all.push(change);
+                            let words = format!("THP by {allocator}");
+                            all.push(by_variable("allocator", &words, variable, "memory, long faults")?);
                         }
                     }
+                }
+                let preloaded = std::env::var("LD_PRELOAD").ok();
+                match text::variable(program, text::library().as_deref(), preloaded.as_deref()) {
+                    Err(why) => leave(TEXT, &why),
+                    Ok(variable) => all.push(by_variable("text", TEXT, variable, "profilers see no file")?),
                 }
                 if let Some(own) = asks_itself(&program.name).filter(|_| ["madvise", "always"].contains(&now)) {
                     let words = format!("THP by {} {}", program.name, own.join(" "));
@@ -209,7 +219,6 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
             Err(why) => leave(&pool::words(page), &why),
         }
     }
-    leave("text on huge pages", "not simulated: the loader and the linker decide, which recordings do not show");
     leave(
         "khugepaged",
         "not simulated: it collapses pages by the clock; programs that run for minutes gain more by THP",
@@ -259,14 +268,8 @@ mod tests {
     }
 
     fn program(allocator: Option<AllocatorKind>) -> Program {
-        Program {
-            allocator,
-            thp_disabled: false,
-            name: "program".into(),
-            resident_bytes: Some(64 << 20),
-            takes_arguments: true,
-            shares: false,
-        }
+        let resident_bytes = Some(64 << 20);
+        Program { allocator, name: "program".into(), resident_bytes, takes_arguments: true, ..Program::default() }
     }
 
     fn names(system: &System, program: &Program) -> Vec<String> {
@@ -311,7 +314,11 @@ mod tests {
         let (none, left_out) = change(&memcached, "own-switch");
         assert!(none.is_none() && left_out.iter().any(|left| left.why.contains("'-L' at the end")), "{left_out:?}");
         let pool = change(&named("mariadbd"), "hugetlb-2m").0.unwrap();
-        assert!(pool.environment.is_empty() && pool.arguments == ["--large-pages"] && pool.pool == Some(M2));
+        assert!(
+            pool.environment.is_empty()
+                && pool.arguments == ["--large-pages"]
+                && pool.pool.is_some_and(|(page, _)| page == M2)
+        );
         assert!(change(&named("mariadbd"), "own-switch").0.is_none());
         let mut postgres = Program { shares: true, ..named("postgres") };
         assert_eq!(change(&postgres, "hugetlb-2m").0.unwrap().arguments, ["-c", "huge_pages=on"]);

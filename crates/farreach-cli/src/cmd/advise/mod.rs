@@ -1,5 +1,6 @@
 //! `farreach advise`: what to change on this machine for a program, what it brings and costs, and proof.
 
+mod base_page;
 mod changes;
 mod kernel;
 mod loads;
@@ -10,6 +11,7 @@ mod rows;
 mod served;
 mod simulate;
 mod subject;
+mod text;
 mod trial;
 mod verify;
 
@@ -24,7 +26,7 @@ use farreach_live::Watch;
 use farreach_live::system::System;
 use farreach_machine::MachineSpec;
 use farreach_types::count::parse_count;
-use farreach_types::counts::{ADVICE_SCHEMA, AdviceResult, AdviceRow};
+use farreach_types::counts::{ADVICE_SCHEMA, AdviceResult, AdviceRow, LeftOut};
 use rows::Run;
 use simulate::simulate;
 use std::ffi::OsString;
@@ -118,11 +120,12 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     let load = load(&args)?;
     let native = subject::native_runs(&args, load.as_ref(), &signals, &system)?;
     let about = subject::about(&args, native.as_deref());
-    let (all, mut left_out) = changes::changes(&system, &about).map_err(|why| anyhow!("{why}"))?;
+    let (mut all, mut left_out) = changes::changes(&system, &about).map_err(|why| anyhow!("{why}"))?;
+    all.extend(base_page::change(&system, &about, &base).map_err(|why| anyhow!("{}: {why}", args.machine))?);
     // Before the recordings, which take minutes.
     for name in &args.change {
         match name.as_str() {
-            ALL => all.iter().try_for_each(|change| verify::check(change, args.apply))?,
+            ALL => all.iter().filter(|c| c.untried.is_none()).try_for_each(|c| verify::check(c, args.apply))?,
             name => verify::check(find(&all, name)?, args.apply)?,
         }
     }
@@ -179,13 +182,11 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     if let Some(rounds) = args.verify {
         let recommended = [advice.recommendation.row.clone()];
         let names = if args.change.is_empty() { &recommended[..] } else { &args.change };
-        let wanted = |row: &AdviceRow| names.iter().any(|name| *name == row.name || name == ALL);
-        let trials: Vec<Trial<'_>> = changes
-            .iter()
-            .zip(&advice.rows)
-            .filter(|(_, row)| row.name != TODAY && wanted(row))
-            .map(|(change, row)| Trial { change, row })
-            .collect();
+        let wanted = |(change, row): &(&Change, &AdviceRow)| {
+            row.name != TODAY && names.iter().any(|name| *name == row.name || name == ALL && change.untried.is_none())
+        };
+        let trials: Vec<Trial<'_>> =
+            changes.iter().zip(&advice.rows).filter(wanted).map(|(change, row)| Trial { change, row }).collect();
         if interrupted.is_some() {
             note("--verify: interrupted before, so nothing is compared");
         } else if trials.is_empty() && args.change.is_empty() {
@@ -203,7 +204,15 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
                 signals: &signals,
                 system: &system,
             };
-            advice.verifications = verify::verify(&trials, &advice.rows[0], &program, rounds)?;
+            let tries = verify::verify(&trials, &advice.rows[0], &program, rounds)?;
+            advice.verifications = tries.verifications;
+            for (row, why) in tries.failed {
+                let why = format!("the program fails with it: {why:#}");
+                if advice.recommendation.row == row {
+                    advice.recommendation.why.push(format!("Tried here, {why}"));
+                }
+                advice.left_out.push(LeftOut { change: format!("{row} under --verify"), why });
+            }
         }
     }
     args.output.emit(&advice)?;

@@ -60,7 +60,7 @@ pub fn change(system: &System, program: &Program, page: u64) -> Result<Change, S
         environment: takes.environment,
         arguments: takes.arguments,
         recorded_apart: true,
-        pool: Some(page),
+        pool: Some((page, 0)),
         reach: 4,
         ..Change::default()
     };
@@ -73,7 +73,8 @@ pub fn change(system: &System, program: &Program, page: u64) -> Result<Change, S
 /// # Errors
 /// They do not fit into memory.
 pub fn resize(change: &mut Change, system: &System, pages: u64) -> Result<(), String> {
-    let Some(page) = change.pool else { return Ok(()) };
+    let Some((page, _)) = change.pool else { return Ok(()) };
+    change.pool = Some((page, pages));
     change.words = format!("{}: {pages}", words(page));
     change.risk = format!("{} less for others", Bytes(pages * page));
     change.writes = vec![Write::pool(system, page, pages)];
@@ -97,6 +98,10 @@ fn keys(thp: Option<&Thp>, disabled: bool, page: u64) -> String {
     let size = Bytes(page);
     let mut keys =
         format!("placement=thp,khugepaged=0,thp={mode},thp_size={size},shmem_enabled=advise,shmem_size={size}");
+    if page > M2 {
+        // Linux finds such pages for a pool without its buddy allocator, whose blocks are smaller.
+        keys += &format!(",max_order={}", (page >> 12).ilog2() + 1);
+    }
     if page > M2 && mode == "always" {
         keys += &format!(",mthp_sizes={}", Bytes(M2));
     }
@@ -104,18 +109,47 @@ fn keys(thp: Option<&Thp>, disabled: bool, page: u64) -> String {
 }
 
 /// What a recorded program asked of its pool: each mapping takes its pages from it when it is made, touched or not.
+///
+/// A child has copies of its parent's private pages, which it needs as soon as either writes; without a page for it
+/// the child gets SIGBUS. So it is taken to need them all, unless it ends or starts another program at once.
 #[derive(Debug)]
 pub struct Asked {
     page: u64,
-    /// First address and end of what each process mapped itself. Children share it.
-    mapped: HashMap<Asid, BTreeMap<u64, u64>>,
-    pages: u64,
+    processes: HashMap<Asid, Process>,
     most: u64,
+}
+
+/// A process that takes pages from a pool.
+#[derive(Debug, Default)]
+struct Process {
+    /// First address and end of what it has of the pool, and whether it shares that.
+    mapped: BTreeMap<u64, (u64, bool)>,
+    /// First address and end of its last mapping that is shared.
+    shared: (u64, u64),
+    /// A child of which nothing was recorded yet.
+    is_new: bool,
+}
+
+impl Process {
+    fn pages(&self, page: u64) -> u64 {
+        self.mapped.iter().map(|(start, (end, _))| (end - start).div_ceil(page)).sum()
+    }
+
+    /// What of these addresses is mapped no longer.
+    fn drop(&mut self, from: u64, to: u64) {
+        let overlapping = self.mapped.range(..to).rev().take_while(|(_, (end, _))| *end > from);
+        let hit: Vec<(u64, (u64, bool))> = overlapping.map(|(start, rest)| (*start, *rest)).collect();
+        for (start, (end, shared)) in hit {
+            self.mapped.remove(&start);
+            let rest = [(start, from), (to, end)].into_iter().filter(|(start, end)| start < end);
+            self.mapped.extend(rest.map(|(start, end)| (start, (end, shared))));
+        }
+    }
 }
 
 impl Asked {
     pub fn new(page: u64) -> Asked {
-        Asked { page, mapped: HashMap::new(), pages: 0, most: 0 }
+        Asked { page, processes: HashMap::new(), most: 0 }
     }
 
     /// Most pages at a time.
@@ -126,36 +160,37 @@ impl Asked {
     /// Follows a piece of the recording.
     pub fn follow(&mut self, batch: &Batch) {
         for op in &batch.ops {
+            let process = self.processes.entry(batch.asid).or_default();
             match op {
                 Op::Advise { start, len, advice: Advice::HugePage } => {
-                    self.drop(batch.asid, *start, start + len);
-                    self.mapped.entry(batch.asid).or_default().insert(*start, start + len);
-                    self.pages += len.div_ceil(self.page);
-                    self.most = self.most.max(self.pages);
+                    process.drop(*start, start + len);
+                    let shared = (process.shared.0..process.shared.1).contains(start);
+                    process.mapped.insert(*start, (start + len, shared));
                 }
-                Op::Unmap { start, len } => self.drop(batch.asid, *start, start + len),
-                Op::Map(mapping) => self.drop(batch.asid, mapping.start, mapping.start + mapping.len),
-                Op::End(_) => self.drop(batch.asid, 0, u64::MAX),
-                _ => {}
+                Op::Unmap { start, len } => process.drop(*start, start + len),
+                Op::Map(mapping) => {
+                    let range = (mapping.start, mapping.start + mapping.len);
+                    process.drop(range.0, range.1);
+                    process.shared = if mapping.shared { range } else { (0, 0) };
+                }
+                Op::End(_) => _ = self.processes.remove(&batch.asid),
+                Op::Fork { child } => {
+                    let private = process.mapped.iter().filter(|(_, (_, shared))| !shared);
+                    let mapped = private.map(|(start, rest)| (*start, *rest)).collect();
+                    self.processes.insert(*child, Process { mapped, is_new: true, ..Process::default() });
+                }
+                _ => continue,
             }
+            self.most = self.most.max(self.pages());
+        }
+        if let Some(child) = self.processes.get_mut(&batch.asid).filter(|process| process.is_new) {
+            child.is_new = false;
+            self.most = self.most.max(self.pages());
         }
     }
 
-    /// What of these addresses is mapped no longer.
-    fn drop(&mut self, asid: Asid, from: u64, to: u64) {
-        let Some(mapped) = self.mapped.get_mut(&asid) else { return };
-        let hit: Vec<(u64, u64)> =
-            mapped.range(..to).rev().take_while(|(_, end)| **end > from).map(|(a, b)| (*a, *b)).collect();
-        for (start, end) in hit {
-            mapped.remove(&start);
-            self.pages -= (end - start).div_ceil(self.page);
-            for (start, end) in [(start, from), (to, end)] {
-                if start < end {
-                    mapped.insert(start, end);
-                    self.pages += (end - start).div_ceil(self.page);
-                }
-            }
-        }
+    fn pages(&self) -> u64 {
+        self.processes.values().filter(|process| !process.is_new).map(|process| process.pages(self.page)).sum()
     }
 }
 
@@ -178,33 +213,57 @@ mod tests {
         );
         assert_eq!(
             of("always", false, G1),
-            format!("{start},thp=always,thp_size=1G,shmem_enabled=advise,shmem_size=1G,mthp_sizes=2M")
+            format!("{start},thp=always,thp_size=1G,shmem_enabled=advise,shmem_size=1G,max_order=19,mthp_sizes=2M")
         );
         assert!(of("always", true, M2).contains("thp=madvise"), "it switches them off for itself");
         assert_eq!(mode(None), "never");
     }
 
+    /// Applies an event: pages in use, and most of them.
+    fn apply(asked: &mut Asked, asid: u32, op: Op) -> (u64, u64) {
+        let mut batch = Batch::new(Asid(asid));
+        batch.push_op(op);
+        asked.follow(&batch);
+        (asked.pages(), asked.most())
+    }
+
+    fn huge(start: u64, len: u64) -> Op {
+        Op::Advise { start, len, advice: Advice::HugePage }
+    }
+
+    fn map(start: u64, len: u64, shared: bool) -> Op {
+        Op::Map(Mapping { start, len, prot: Prot::RW, shared, backing: Backing::Anonymous })
+    }
+
     #[test]
     fn what_is_asked_of_a_pool() {
         let mut asked = Asked::new(M2);
-        let mut apply = |asid, op| {
-            let mut batch = Batch::new(Asid(asid));
-            batch.push_op(op);
-            asked.follow(&batch);
-            (asked.pages, asked.most())
-        };
-        let huge = |start, len| Op::Advise { start, len, advice: Advice::HugePage };
+        let mut apply = |asid, op| apply(&mut asked, asid, op);
         assert_eq!(apply(0, huge(0, 3 * M2 - K4)), (3, 3));
         assert_eq!(apply(0, huge(8 * M2, K4)), (4, 4));
         assert_eq!(apply(1, huge(0, M2)), (5, 5));
         // The same again, the middle of it, and what hides it.
         assert_eq!(apply(0, huge(0, 3 * M2)), (5, 5));
         assert_eq!(apply(0, Op::Unmap { start: M2, len: M2 }), (4, 5));
-        let map = Mapping { start: 2 * M2, len: 16 * M2, prot: Prot::RW, shared: false, backing: Backing::Anonymous };
-        assert_eq!(apply(0, Op::Map(map)), (2, 5));
-        assert_eq!(apply(0, Op::Fork { child: Asid(2) }), (2, 5));
-        assert_eq!(apply(2, Op::End(End::Exit(0))), (2, 5));
+        assert_eq!(apply(0, map(2 * M2, 16 * M2, false)), (2, 5));
         assert_eq!(apply(0, Op::End(End::Exit(0))), (1, 5));
         assert_eq!(apply(0, Op::Unmap { start: 0, len: M2 }), (1, 5), "of another process");
+    }
+
+    #[test]
+    fn children_need_pages_for_what_they_do_not_share() {
+        let mut asked = Asked::new(M2);
+        let mut apply = |asid, op| apply(&mut asked, asid, op);
+        apply(0, map(0, 3 * M2, false));
+        apply(0, huge(0, 3 * M2));
+        apply(0, map(8 * M2, 4 * M2, true));
+        assert_eq!(apply(0, huge(8 * M2, 4 * M2)), (7, 7));
+        // One that starts another program at once needs nothing, one that stays has all but what is shared.
+        assert_eq!(apply(0, Op::Fork { child: Asid(1) }), (7, 7));
+        assert_eq!(apply(1, Op::End(End::Exec)), (7, 7));
+        assert_eq!(apply(0, Op::Fork { child: Asid(2) }), (7, 7));
+        assert_eq!(apply(2, Op::Unmap { start: 2 * M2, len: M2 }), (9, 9));
+        assert_eq!(apply(2, map(2 * M2, M2, false)), (9, 9));
+        assert_eq!(apply(2, Op::End(End::Exit(0))), (7, 9));
     }
 }

@@ -133,6 +133,8 @@ fn lines(advice: &mut Recommendation, change: &Change, command: &[OsString]) {
         advice.lasting.extend(kept);
         advice.undo.push(format!("sudo rm {file}"));
     }
+    advice.lasting.extend(change.by_hand.iter().cloned());
+    advice.undo.extend(change.undo_by_hand.iter().cloned());
     let mut words: Vec<OsString> = Vec::new();
     if change.no_huge_pages {
         let call = "import ctypes,os,sys; ctypes.CDLL(None).prctl(41,1,0,0,0); os.execvp(sys.argv[1],sys.argv[1:])";

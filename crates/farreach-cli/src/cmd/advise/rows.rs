@@ -9,6 +9,20 @@ use farreach_types::counts::{AdviceRow, Interval, MachineResult, TlbCounts, Toda
 pub struct Simulated {
     pub change: Change,
     pub result: MachineResult,
+    /// Bytes of a base page of its machine.
+    pub base_page: u64,
+}
+
+impl Simulated {
+    /// Bytes that the system filled with zeros.
+    fn zeroed_bytes(&self) -> u64 {
+        self.result.counts.os.zeroed_pages * self.base_page
+    }
+
+    /// Cycles of its first touches.
+    fn touch(&self, prices: &TodayPrices) -> f64 {
+        today::first_touch(self.result.counts.os.page_faults, self.zeroed_bytes() >> BASE_SHIFT, prices)
+    }
 }
 
 /// The run that savings are a share of.
@@ -29,26 +43,31 @@ pub fn serial_share(today: &MachineResult, prices: &TodayPrices, run: Option<Run
 /// A row for each, in order; the first is today.
 pub fn rows(all: &[Simulated], prices: &TodayPrices, run: Option<Run>) -> Vec<AdviceRow> {
     let Some(first) = all.first() else { return Vec::new() };
-    let touch = |of: &MachineResult| today::first_touch(&of.counts.os, prices);
-    let base_touch = touch(&first.result);
+    let base_touch = first.touch(prices);
     let rest = run.map(|run| (run.cycles - base_touch).max(0.0));
     let serial = serial_share(&first.result, prices, run);
     // At one kind of prices: what part of them is possible, and what a machine saves.
     let kind = |price: fn(&TlbCounts, &TodayPrices) -> Interval| {
         let base = price(&first.result.counts.tlb, prices);
         let possible = today::possible(&base, rest);
-        let saved = move |of: &MachineResult| {
-            today::saved((&base, base_touch), (&price(&of.counts.tlb, prices), touch(of)), possible)
+        let saved = move |of: &Simulated| {
+            let translation = price(&of.result.counts.tlb, prices);
+            today::saved((&base, base_touch), (&translation, of.touch(prices)), possible)
         };
         (possible, saved)
     };
     let ((possible, by_all), (_, by_typical)) = (kind(today::translation), kind(today::typical_translation));
     let row = |simulated: &Simulated| {
-        let Simulated { change, result } = simulated;
-        let (translation, touch) = (today::translation(&result.counts.tlb, prices), touch(result));
-        let saved = by_all(result);
+        let Simulated { change, result, .. } = simulated;
+        let translation = today::translation(&result.counts.tlb, prices);
+        let saved = by_all(simulated);
         let saved_percent = run.map(|run| today::percent(&saved, run.cycles));
-        let likely = |run: Run| Some(today::at_share(&today::percent(&by_typical(result), run.cycles), serial?));
+        // Typical walks are not cut to what is possible, as all of them are: the point stays in the interval.
+        let likely = |run: Run| {
+            let likely = today::at_share(&today::percent(&by_typical(simulated), run.cycles), serial?);
+            let all = today::percent(&saved, run.cycles);
+            Some(likely.clamp(all.low, all.high))
+        };
         let small = |percent: &Interval| {
             let noise = run.map_or(0.0, |run| run.noise);
             percent.low.abs().max(percent.high.abs()) <= noise
@@ -62,8 +81,8 @@ pub fn rows(all: &[Simulated], prices: &TodayPrices, run: Option<Run>) -> Vec<Ad
             second_level_hits: tlb.second_level_fetch_hits + tlb.second_level_data_hits,
             walk_cycles: Interval { low: translation.low * possible.low, high: translation.high * possible.high },
             page_faults: result.counts.os.page_faults,
-            zeroed_bytes: result.counts.os.zeroed_pages << BASE_SHIFT,
-            touch_cycles: touch,
+            zeroed_bytes: simulated.zeroed_bytes(),
+            touch_cycles: simulated.touch(prices),
             saved_cycles: saved,
             likely_percent: run.and_then(likely),
             within_noise: saved_percent.as_ref().is_some_and(small),

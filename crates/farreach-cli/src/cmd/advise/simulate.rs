@@ -12,6 +12,7 @@ use farreach_live::system::System;
 use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_types::counts::{MachineResult, RunResult};
 use farreach_types::event::Batch;
+use farreach_types::params::PAGE_SIZE;
 use std::ffi::OsString;
 
 /// Bytes of references that wait for their simulation.
@@ -41,7 +42,7 @@ pub fn simulate(
             continue;
         }
         let one = std::slice::from_ref(&change);
-        let mut asked = change.pool.map(pool::Asked::new);
+        let mut asked = change.pool.map(|(page, _)| pool::Asked::new(page));
         let follow = |batch: &Batch| asked.iter_mut().for_each(|asked| asked.follow(batch));
         let (one, signal) = pass(args, load, one, &recording(args, &change), &change.arguments, follow)?;
         interrupted = signal;
@@ -63,11 +64,13 @@ pub fn simulate(
         }
         counted.extend(one.machines.into_iter().map(|machine| (change.name.clone(), machine)));
     }
-    let take = |change: Change| {
-        let at = counted.iter().position(|(name, _)| *name == change.name)?;
-        Some(Simulated { change, result: counted.swap_remove(at).1 })
-    };
-    Ok((all.into_iter().filter_map(take).collect(), result, interrupted))
+    let mut simulated = Vec::new();
+    for change in all {
+        let Some(at) = counted.iter().position(|(name, _)| *name == change.name) else { continue };
+        let base_page = spec(args, &change)?.params.int(PAGE_SIZE.name);
+        simulated.push(Simulated { change, result: counted.swap_remove(at).1, base_page });
+    }
+    Ok((simulated, result, interrupted))
 }
 
 /// A recording with this change, whose output is thrown away.
@@ -76,6 +79,12 @@ fn recording(args: &AdviseArgs, change: &Change) -> Recording {
     let environment = change.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
     let valgrind = if change.pool.is_some() { vec!["--pool=yes".into()] } else { Vec::new() };
     Recording { stdin, stdout: Some("/dev/null".into()), environment, valgrind, ..Recording::default() }
+}
+
+/// The machine that simulates a change.
+fn spec(args: &AdviseArgs, change: &Change) -> Result<MachineSpec> {
+    let joint = if args.machine.contains('=') { ',' } else { ':' };
+    Ok(this::parse(&format!("{}{joint}{}", args.machine, change.keys), 0)?)
 }
 
 /// One pass over the program through the machines of these changes, and the signal that interrupted it, if one did.
@@ -87,11 +96,7 @@ fn pass(
     arguments: &[String],
     mut follow: impl FnMut(&Batch),
 ) -> Result<(RunResult, Option<i32>)> {
-    let joint = if args.machine.contains('=') { ',' } else { ':' };
-    let specs: Vec<MachineSpec> = changes
-        .iter()
-        .map(|change| this::parse(&format!("{}{joint}{}", args.machine, change.keys), 0))
-        .collect::<Result<_, _>>()?;
+    let specs: Vec<MachineSpec> = changes.iter().map(|change| spec(args, change)).collect::<Result<_>>()?;
     let mut lab =
         Lab::new(specs, Options { limit: args.limit, threads: threads(0), ahead: AHEAD, ..Options::default() })?;
     let each = |batch: Batch| {

@@ -8,7 +8,7 @@ use anyhow::Result;
 use farreach_cost::today;
 use farreach_live::native::{Native, Seen, Way};
 use farreach_live::system::System;
-use farreach_live::{Watch, allocator_of};
+use farreach_live::{Text, Watch, allocator_of, text_of};
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{NativeRuns, Setting};
 use std::ffi::OsString;
@@ -45,6 +45,7 @@ pub fn about(args: &AdviseArgs, native: Option<&[Native]>) -> Program {
         thp_disabled: native.is_some_and(|runs| runs.iter().any(|run| run.seen.thp_disabled)),
         name,
         resident_bytes: largest.map(|run| run.resident_bytes),
+        text: seen.map_or(Text::Unknown, |seen| text_of(&seen.program)),
     }
 }
 

@@ -40,6 +40,15 @@ fn warm(bytes: u64) {
     }
 }
 
+/// The same with all pages of a pool, which was made a moment ago.
+pub fn warm_pool(page: u64, pages: u64) {
+    let kind = if page == 2 << 20 { Backing::Pooled } else { Backing::Gigabyte };
+    // The kernel may have found fewer pages; then the program has to wait for them.
+    if let Ok(mut memory) = Ground::new(kind, (page * pages) as usize) {
+        memory.chain(&(0..pages).map(|at| (at * page) as usize).collect::<Vec<_>>());
+    }
+}
+
 /// What is touched before the next run: a quarter more than the runs before took, in a virtual machine.
 pub fn warm_bytes<'a>(system: &System, runs: impl Iterator<Item = &'a Native>) -> u64 {
     let taken = runs.map(|run| run.resident_bytes).max().unwrap_or(0);

@@ -34,6 +34,9 @@ pub fn way(change: &Change, command: &[OsString], stdin: Option<&PathBuf>) -> (V
 
 /// Refuses what cannot be tried.
 pub fn check(change: &Change, apply: bool) -> Result<()> {
+    if let Some(why) = &change.untried {
+        bail!("--verify: '{}' cannot be tried here: {why}", change.name);
+    }
     ensure!(
         apply || change.writes.is_empty(),
         "--verify: '{}' changes settings of the kernel ({}); --apply does that as root, and restores them afterwards",
@@ -60,42 +63,63 @@ pub struct Trial<'a> {
     pub row: &'a AdviceRow,
 }
 
-/// Runs it `rounds` times each way: in each round as it is, then with each change.
+/// What came of the trials.
+#[derive(Default)]
+pub struct Tries {
+    pub verifications: Vec<Verification>,
+    /// Rows with which the program fails, and how.
+    pub failed: Vec<(String, anyhow::Error)>,
+}
+
+/// Runs it `rounds` times each way: in each round as it is, then with each change, unless the program failed with that.
 ///
 /// # Errors
-/// The program fails, or a setting cannot be written or restored.
-pub fn verify(
-    trials: &[Trial<'_>],
-    today_row: &AdviceRow,
-    program: &Tried<'_>,
-    rounds: u64,
-) -> Result<Vec<Verification>> {
+/// The program fails as it is, or with the only change; a signal came; or a setting cannot be written or restored.
+pub fn verify(trials: &[Trial<'_>], today_row: &AdviceRow, program: &Tried<'_>, rounds: u64) -> Result<Tries> {
     let Tried { command, stdin, load, root, signals, system } = *program;
     let today = Way { stdin: stdin.cloned(), ..Way::default() };
     let mut as_it_is: Vec<(Native, Option<Said>)> = Vec::new();
     let mut changed: Vec<Vec<(Native, Option<Said>)>> = trials.iter().map(|_| Vec::new()).collect();
+    let mut failed: Vec<Option<anyhow::Error>> = trials.iter().map(|_| None).collect();
     for _ in 0..rounds {
         let warm = warm_bytes(system, &as_it_is, &changed);
         as_it_is.push(trial::native(command, &today, load, signals, warm).context("as it is")?);
         for (at, Trial { change, .. }) in trials.iter().enumerate() {
+            if failed[at].is_some() {
+                continue;
+            }
             let (words, way) = way(change, command, stdin);
             let writes: Vec<_> = change.writes.iter().map(|write| write.change(root)).collect();
             let warm = warm_bytes(system, &as_it_is, &changed);
             let settings = (!writes.is_empty()).then(|| Changed::make(&writes)).transpose().context("--apply")?;
+            if let (Some((page, pages)), true) = (change.pool, system.hypervisor.is_some()) {
+                trial::warm_pool(page, pages);
+            }
             let run = trial::native(&words, &way, load, signals, warm);
             // Restored also where the program fails.
             settings.map_or(Ok(()), Changed::restore).context("--apply: not restored")?;
-            changed[at].push(run.with_context(|| format!("with {}", change.words))?);
+            match run.with_context(|| format!("with {}", change.words)) {
+                Ok(run) => changed[at].push(run),
+                Err(e) if trials.len() == 1 || signals.first().is_some() => return Err(e),
+                Err(e) => failed[at] = Some(e),
+            }
         }
     }
     let (as_it_is, said): (Vec<Native>, Vec<_>) = as_it_is.into_iter().unzip();
-    let judged = |(Trial { change, row }, runs): (&Trial<'_>, Vec<(Native, Option<Said>)>)| {
+    let judged = |Trial { change, row }: &Trial<'_>, runs: Vec<(Native, Option<Said>)>| {
         let predicted_bytes = row.resident_bytes as i64 - today_row.resident_bytes as i64;
         let (changed, said_changed): (Vec<Native>, Vec<_>) = runs.into_iter().unzip();
         let served = served(&said).zip(served(&said_changed)).map(<[_; 2]>::from);
-        Ok(Verification { served, ..judge(change, row, predicted_bytes, &as_it_is, &changed)? })
+        anyhow::Ok(Verification { served, ..judge(change, row, predicted_bytes, &as_it_is, &changed)? })
     };
-    trials.iter().zip(changed).map(judged).collect()
+    let mut tries = Tries::default();
+    for ((trial, runs), failed) in trials.iter().zip(changed).zip(failed) {
+        match failed {
+            Some(why) => tries.failed.push((trial.row.name.clone(), why)),
+            None => tries.verifications.push(judged(trial, runs)?),
+        }
+    }
+    Ok(tries)
 }
 
 /// Of all runs so far.

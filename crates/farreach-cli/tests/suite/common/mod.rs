@@ -28,18 +28,17 @@ fn run(command: &mut Command) {
 /// A time limit in seconds for a test binary: if a recording hangs, it ends with SIGALRM, and the recorders with it.
 const HANGS: u32 = 60 * 60;
 
-/// Directory of the recorder, built once.
+/// Directory of the recorder and the library for text, built once.
 pub fn tool() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {
         // SAFETY: it only sets the timer of this process.
         unsafe { libc::alarm(HANGS) };
         let dir = scratch().join(format!("valgrind-{}", std::process::id()));
-        run(Command::new("make")
-            .arg("-s")
-            .arg("-C")
-            .arg(root().join("capture/valgrind"))
-            .arg(format!("OUT={}", dir.display())));
+        for part in ["capture/valgrind", "capture/text"] {
+            let out = format!("OUT={}", dir.display());
+            run(Command::new("make").arg("-s").arg("-C").arg(root().join(part)).arg(out));
+        }
         dir
     })
 }

@@ -10,6 +10,7 @@ use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::hierarchy::cores::on_cores;
 use crate::tlb::parts::hierarchy::host::{self, Entries};
 use crate::tlb::parts::hierarchy::level;
+use crate::tlb::parts::hierarchy::nodes::RADIX;
 use crate::tlb::parts::hierarchy::walk::leaf_level;
 use crate::tlb::parts::hierarchy::{FIRST_LEVEL_KEYS, Hierarchy, NextLevel, count_second_level_hit, joined};
 use crate::tlb::parts::store::geometry::Geometry;
@@ -172,7 +173,7 @@ impl NextLevel for Clusters {
     }
 
     fn fill(&mut self, at: Lookup, page: Translation, order: u8, table: &dyn PageTableView, counts: &mut TlbCounts) {
-        if leaf_level(order) > 0 {
+        if leaf_level(order, RADIX) > 0 {
             return;
         }
         let of = if self.runs { Cluster::run } else { Cluster::group };

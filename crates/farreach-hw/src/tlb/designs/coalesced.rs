@@ -10,6 +10,7 @@ use crate::tlb::keys::SEED;
 use crate::tlb::parts::hierarchy::cores::on_cores;
 use crate::tlb::parts::hierarchy::host::{self, Entries};
 use crate::tlb::parts::hierarchy::level;
+use crate::tlb::parts::hierarchy::nodes::RADIX;
 use crate::tlb::parts::hierarchy::walk::leaf_level;
 use crate::tlb::parts::hierarchy::{self, Hierarchy, KEYS, NextLevel, Paging, count_second_level_hit, joined};
 use crate::tlb::parts::spans::{Span, Spans};
@@ -221,7 +222,7 @@ impl NextLevel for Coalesced {
     }
 
     fn fill(&mut self, at: Lookup, page: Translation, order: u8, table: &dyn PageTableView, counts: &mut TlbCounts) {
-        let taken = match leaf_level(order) {
+        let taken = match leaf_level(order, RADIX) {
             0 => {
                 let run = self.runs.run_in_line((at.asid, at.vpn), page, table);
                 self.runs.fill(at.asid, run, counts)

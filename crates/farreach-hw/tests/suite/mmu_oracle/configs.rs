@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn level(arrays: &[Array]) -> String {
-    let size = |o: &u8| farreach_types::addr::Bytes(4096 << o).to_string();
+fn level(page: u32, arrays: &[Array]) -> String {
+    let size = |o: &u8| farreach_types::addr::Bytes(u64::from(page) << 10 << o).to_string();
     let array = |&(orders, entries, ways): &Array| {
         let ways = if ways == 0 { String::new() } else { format!("/{ways}") };
         format!("{}:{entries}{ways}", orders.iter().map(size).collect::<Vec<_>>().join("|"))
@@ -21,13 +21,14 @@ pub(super) fn described(c: &Config) -> (&'static str, String) {
     };
     let (policy, l1_policy) = (name(c.replacement), c.l1_replacement.map_or("same", name));
     let mut keys = format!(
-        "l1d={},l1i={},coalesce={},walk_levels={},pwc_pd={},pwc_pdpt={},pwc_pml4={},pwc_pml5={},replacement={policy},\
+        "page_size={}K,l1d={},l1i={},coalesce={},walk_levels={},pwc_pd={},pwc_pdpt={},pwc_pml4={},pwc_pml5={},replacement={policy},\
          l1_replacement={l1_policy},\
          process_ids={},seed={}",
-        level(c.l1d),
-        level(c.l1i),
-        4096u64 << c.coalesce,
-        c.levels,
+        c.page,
+        level(c.page, c.l1d),
+        level(c.page, c.l1i),
+        if c.coalesce == 0 { 4096 } else { u64::from(c.page) << 10 << c.coalesce },
+        if c.bits == 48 { 4 } else { 5 },
         c.pwc[0],
         c.pwc[1],
         c.pwc[2],
@@ -36,8 +37,8 @@ pub(super) fn described(c: &Config) -> (&'static str, String) {
         c.seed
     );
     if !matches!(c.behind, Behind::Clusters { .. }) {
-        let own = c.l2i.map_or("shared".into(), level);
-        keys += &format!(",l2={},l2i={own},l2_fracture={}", level(c.l2), c.fracture);
+        let own = c.l2i.map_or("shared".into(), |arrays| level(c.page, arrays));
+        keys += &format!(",l2={},l2i={own},l2_fracture={}", level(c.page, c.l2), c.fracture);
     }
     let kind = match c.behind {
         Behind::Clusters { entries, ways, pages, runs } => {
@@ -95,6 +96,22 @@ const FOUR: &[Array] = &[(&[0], 48, 3)];
 const SHARED_TREE: &[Array] = &[(&[0, 2, 4, 9], 16, 0)];
 const FOUR_TREE: &[Array] = &[(&[0], 64, 4)];
 
+const LARGE: &[Array] = &[(&[0], 16, 4), (&[9], 8, 4), (&[13], 2, 0)];
+const LARGE_SETS: &[Array] = &[(&[0, 2, 9], 64, 4), (&[11, 13], 4, 0)];
+
+/// The same with base pages of 16 or 64 KB.
+pub(super) fn large_base_page(seed: u64, c: &mut Config) {
+    let large = |arrays: &'static [Array]| match arrays.last() {
+        Some(([18], 2, _)) => LARGE,
+        Some(([18], 4, _)) => LARGE_SETS,
+        _ => arrays,
+    };
+    (c.l1d, c.l1i, c.l2, c.l2i) = (large(c.l1d), large(c.l1i), large(c.l2), c.l2i.map(large));
+    c.page = [16, 64][(seed % 2) as usize];
+    // At most 32 KB.
+    c.coalesce = if c.page == 16 { c.coalesce.min(1) } else { 0 };
+}
+
 pub(super) fn config(seed: u64) -> Config {
     let pick = |list: &[&'static [Array]], n: u64| list[(seed / n) as usize % list.len()];
     // A tree needs sets of a power of two.
@@ -109,7 +126,8 @@ pub(super) fn config(seed: u64) -> Config {
         l2i: [None, None, Some(four), Some(&[] as &[Array])][seed as usize % 7 % 4],
         fracture: seed % 3 == 1,
         coalesce: [0, 2, 0, 3][(seed / 2) as usize % 4],
-        levels: 4 + (seed / 3 % 2) as usize,
+        page: 4,
+        bits: [48, 57][(seed / 3 % 2) as usize],
         pwc: [[0; 4], [8, 4, 2, (4 - u64::from(tree.is_none())) * (seed / 3 % 2)].map(|n| n as usize), [2, 0, 1, 0]]
             [(seed / 2) as usize % 3],
         replacement: tree

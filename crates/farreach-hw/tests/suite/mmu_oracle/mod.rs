@@ -10,7 +10,7 @@ mod drive;
 mod table;
 mod world;
 
-use configs::{config, described};
+use configs::{config, described, large_base_page};
 use drive::stream;
 use farreach_hw::tlb::{Lookup, Outcome, Tlb, Unfiltered};
 use farreach_oracle::driver::tlb;
@@ -63,6 +63,18 @@ fn ds13_36_hierarchies_agree_with_the_plain_model() {
         assert!(n > 20, "{what} moved {n} times");
     }
     assert_eq!(w.walks, c.misses);
+}
+
+/// Arm's granules of 16 and 64 KB.
+#[test]
+fn larger_base_pages_agree_with_the_plain_model() {
+    let c = all(large_base_page);
+    let w = &c.walk;
+    for n in [c.second_level_data_hits, c.covered_drops, c.preloaded, w.pd_references, w.pdpt_references] {
+        assert!(n > 20, "{c:?}");
+    }
+    assert_eq!((w.walks, w.pml5_references, w.pml5_cache_hits), (c.misses, 0, 0));
+    assert!(w.pml4_references < w.pdpt_references, "{w:?}");
 }
 
 #[test]

@@ -94,6 +94,7 @@ pub(super) fn structures(machine: &str, kind: &str, params: &Params, checker: &C
         return Err(format!("kind = {kind}: there is no RTL of it"));
     }
     let emulated = params.has("segment_served_by") && params.text("segment_served_by") == "pages";
+    build.only("page_size", "4096")?;
     build.only("walk_levels", "4")?;
     build.only("pwc_pml5", "0")?;
     build.only("segments", "1")?;

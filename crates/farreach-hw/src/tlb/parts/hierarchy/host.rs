@@ -13,9 +13,9 @@ use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::store::Store;
 use crate::tlb::parts::store::geometry::Geometry;
 use crate::tlb::parts::store::tag_index::Tag;
-use farreach_types::addr::{Asid, Pfn, Vpn};
+use farreach_types::addr::{Asid, Bytes, Pfn, Vpn};
 use farreach_types::counts::{HostWalkCounts, TlbCounts};
-use farreach_types::params::{Allowed, Key, Params};
+use farreach_types::params::{Allowed, Key, PAGE_SIZE, Params};
 use farreach_types::translation::Segment;
 
 /// The first dimension.
@@ -82,12 +82,28 @@ pub(in crate::tlb) enum Entries {
     Ranges,
 }
 
+/// Base pages for which there is a page table: those of x86-64, and the other granules of Arm.
+const GRANULES: [Bytes; 3] = [Bytes(4 << 10), Bytes(16 << 10), Bytes(64 << 10)];
+
 /// Refuses impossible combinations.
 pub(in crate::tlb) fn check(params: &Params, kind: &str, entries: Entries) -> Result<(), String> {
     let (guest, host) = (params.text(GUEST.name), params.text(HOST.name));
     let refuse = |what: &str, with: &str, why: &str| Err(format!("{what} is not allowed with {with}: {why}"));
     let (of_guest, of_host) = (format!("guest = {guest}"), format!("host = {host}"));
     let kind = format!("kind = {kind}");
+    let page = Bytes(params.int(PAGE_SIZE.name));
+    let of_page = format!("page_size = {page}");
+    match (page == GRANULES[0], entries, guest) {
+        (true, ..) => {}
+        (false, Entries::Pages, "none") if GRANULES.contains(&page) => {}
+        (false, Entries::Pages, "none") => {
+            return Err(format!("{of_page} is not allowed: page tables have base pages of 4K, 16K or 64K"));
+        }
+        (false, Entries::Pages, _) => {
+            return refuse(&of_page, &of_guest, "tables of virtual machines have pages of 4K, 2M and 1G");
+        }
+        (false, ..) => return refuse(&of_page, &kind, "its page table is that of x86-64, with pages of 4K, 2M and 1G"),
+    }
     match (guest, entries) {
         ("none", _) if host != HOST.default => {
             return refuse(

@@ -81,14 +81,13 @@ pub fn array_shapes(params: &Params, key: &str) -> Result<Vec<ArrayShape>, Strin
 /// A parsed array: orders, geometry.
 type Written = (Vec<u8>, Geometry);
 
-fn read(item: &str) -> Result<Written, String> {
+/// Sizes below the base page are left out: no page has them.
+fn read(item: &str, page_shift: u32) -> Result<Written, String> {
     let (sizes, shape) = item.split_once(':').ok_or_else(|| format!("'{item}' has no entries"))?;
-    let order = |size: &str| {
+    let shift = |size: &str| {
         let bytes = size.parse::<Bytes>()?.0;
         let legal = bytes.is_power_of_two() && (1 << 12..=1 << 30).contains(&bytes);
-        legal
-            .then(|| bytes.trailing_zeros() as u8 - 12)
-            .ok_or_else(|| format!("'{size}' is no page size from 4K to 1G"))
+        legal.then(|| bytes.trailing_zeros()).ok_or_else(|| format!("'{size}' is no page size from 4K to 1G"))
     };
     let number = |text: &str| {
         let n = text.trim().parse::<u64>().ok().filter(|n| (1..=MAX_ENTRIES).contains(n));
@@ -98,7 +97,9 @@ fn read(item: &str) -> Result<Written, String> {
         Some((entries, ways)) => (number(entries)?, number(ways)?),
         None => (number(shape)?, 0),
     };
-    Ok((sizes.split('|').map(order).collect::<Result<_, _>>()?, Geometry::new(entries, ways)?))
+    let shifts = sizes.split('|').map(shift).collect::<Result<Vec<u32>, String>>()?;
+    let orders = shifts.iter().filter_map(|shift| shift.checked_sub(page_shift)).map(|order| order as u8).collect();
+    Ok((orders, Geometry::new(entries, ways)?))
 }
 
 /// The arrays that a key describes; none if it says `none`.
@@ -108,19 +109,27 @@ fn written(params: &Params, key: &str) -> Result<Vec<Written>, String> {
     if items == ["none"] {
         return Ok(Vec::new());
     }
-    let arrays = items.iter().map(|item| read(item)).collect::<Result<Vec<_>, _>>().map_err(refuse)?;
+    let read = |item: &String| read(item, params.page_shift());
+    let mut arrays = items.iter().map(read).collect::<Result<Vec<_>, _>>().map_err(refuse)?;
+    arrays.retain(|(orders, _)| !orders.is_empty());
     let mut orders: Vec<u8> = arrays.iter().flat_map(|(orders, _)| orders.iter().copied()).collect();
     orders.sort_unstable();
     match orders.windows(2).find(|w| w[0] == w[1]) {
-        Some(twice) => Err(refuse(format!("{} is there twice", Bytes(1 << (12 + twice[0]))))),
-        None if orders.is_empty() => Err(refuse("there is no array".into())),
+        Some(twice) => {
+            Err(refuse(format!("{} is there twice", Bytes(1 << (params.page_shift() + u32::from(twice[0]))))))
+        }
+        None if orders.is_empty() => {
+            Err(refuse(format!("there is no array for pages of {} or more", Bytes(1 << params.page_shift()))))
+        }
         None => Ok(arrays),
     }
 }
 
 /// Reach in bytes of the level that a key describes.
 pub(in crate::tlb) fn reach(params: &Params, key: &str) -> u64 {
-    let array = |(orders, geometry): &Written| (geometry.entries() as u64) << (12 + orders.iter().max().unwrap_or(&0));
+    let array = |(orders, geometry): &Written| {
+        (geometry.entries() as u64) << (params.page_shift() as u8 + orders.iter().max().unwrap_or(&0))
+    };
     written(params, key).map_or(0, |arrays| arrays.iter().map(array).sum())
 }
 
@@ -155,8 +164,9 @@ impl Level {
         match level {
             Some(level) if level.sizes[0].0 == 0 => Ok(level),
             _ => Err(format!(
-                "{key} = {} is not allowed: {key} must have 4K, the size every page can fall back to",
-                params.texts(key).join("+")
+                "{key} = {} is not allowed: {key} must have {}, the size every page can fall back to",
+                params.texts(key).join("+"),
+                Bytes(1 << params.page_shift())
             )),
         }
     }

@@ -26,10 +26,10 @@ use crate::tlb::contract::{
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::store::count_miss;
 use crate::tlb::parts::store::geometry::{ALL_BITS, common};
-use farreach_types::addr::{Asid, BASE_SHIFT, Bytes, Vpn, VpnRange};
+use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
-use farreach_types::params::{PAGE_SIZE, Params};
+use farreach_types::params::Params;
 use farreach_types::translation::{PageTableView, Pte, Translation};
 use level::Level;
 use nodes::Entry;
@@ -104,12 +104,6 @@ impl<B: NextLevel> Hierarchy<B> {
     /// From the keys of [`DESIGN`] but for the second level. The generators of `random` begin with: L1 `seed` + array
     /// (fetch side + 8), L2 + 16, walker + 32 + level, other next levels + 64.
     pub fn new(params: &Params, next_level: B) -> Result<Hierarchy<B>, String> {
-        if params.page_shift() != BASE_SHIFT {
-            let size = Bytes(params.int(PAGE_SIZE.name));
-            return Err(format!(
-                "page_size = {size} is not allowed: the page table of x86-64 has pages of 4K, 2M and 1G"
-            ));
-        }
         let seed = params.int("seed");
         let l1 = |key: &str, i| Level::first(params, key, seed.wrapping_add(i));
         let walker = Walker::new(params, seed.wrapping_add(32))?;
@@ -118,7 +112,8 @@ impl<B: NextLevel> Hierarchy<B> {
             next_level,
             largest: walker.largest_entry(),
             walker,
-            coalesce: params.order("coalesce", params.int("coalesce"))? as u8,
+            // 4K, which is off, with any base page.
+            coalesce: params.int(COALESCE.name).trailing_zeros().saturating_sub(params.page_shift()) as u8,
             reads: by_caches(params).then(Vec::new),
             ignored_report: Unfiltered::unread(),
             counts: TlbCounts::default(),
@@ -195,7 +190,7 @@ impl<B: NextLevel> Hierarchy<B> {
         }
         let (outcome, order) = self.miss(at, pte, by, table);
         let level = &mut self.l1[side(at.kind)];
-        let order = level.fitting(order).expect("it has 4K");
+        let order = level.fitting(order).expect("it has base pages");
         let mut counts = TlbCounts::default();
         let filterable = level.fill((at.asid, at.vpn), page, order, &mut counts, unfiltered);
         self.counts.covered_drops += counts.covered_drops;

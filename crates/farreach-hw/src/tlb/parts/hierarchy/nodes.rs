@@ -5,7 +5,7 @@ use farreach_types::addr::{Asid, BASE_SHIFT, Vpn};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-/// log2 of the entries of a node.
+/// log2 of the entries of a node with base pages of 4 KB.
 pub(in crate::tlb) const RADIX: u8 = 9;
 
 /// A cached entry is its tag alone.

@@ -1,7 +1,7 @@
 //! The second level of page TLBs.
 
 use super::level::Level;
-use super::walk::leaf_level;
+use super::walk::{leaf_level, radix};
 use super::{NextLevel, count_second_level_hit};
 use crate::tlb::contract::{EntryView, Lookup};
 use crate::tlb::filter::Unfiltered;
@@ -24,6 +24,8 @@ pub(in crate::tlb) struct Paging {
     data: Option<Level>,
     fetch: FetchSide,
     fracture: bool,
+    /// log2 of the entries of a page table's node.
+    radix: u8,
     ignored_report: Unfiltered,
 }
 
@@ -36,7 +38,13 @@ impl Paging {
             false => FetchSide::Own(Level::new(params, "l2i", seed.wrapping_add(8))?),
         };
         let data = Level::new(params, "l2", seed)?;
-        Ok(Paging { data, fetch, fracture: params.flag("l2_fracture"), ignored_report: Unfiltered::unread() })
+        Ok(Paging {
+            data,
+            fetch,
+            fracture: params.flag("l2_fracture"),
+            radix: radix(params),
+            ignored_report: Unfiltered::unread(),
+        })
     }
 
     fn level(&self, kind: Kind) -> Option<&Level> {
@@ -126,9 +134,9 @@ impl NextLevel for Paging {
 impl Paging {
     /// Fills a page of a mapping of `2^order` pages, if it holds such pages.
     pub fn take(&mut self, at: Lookup, page: Translation, order: u8, counts: &mut TlbCounts) {
-        let fracture = self.fracture;
+        let (fracture, radix) = (self.fracture, self.radix);
         let Some((level, ignored_report)) = self.at_work(at.kind) else { return };
-        let own = |fit: &u8| fracture || leaf_level(*fit) == leaf_level(order);
+        let own = |fit: &u8| fracture || leaf_level(*fit, radix) == leaf_level(order, radix);
         if let Some(fit) = level.fitting(order).filter(own) {
             level.fill((at.asid, at.vpn), page, fit, counts, ignored_report);
         }

@@ -1,10 +1,11 @@
-//! The page-table walker of x86-64: a radix tree of four or five levels with leaves of 4 KB, 2 MB and 1 GB, and caches
-//! of its upper levels. A node is known by address space, level and the part of the page number that leads to it.
+//! The page-table walker: a radix tree and caches of its upper levels. On x86-64 the tree has four or five levels, and
+//! leaves of 4 KB, 2 MB and 1 GB; larger base pages, as Arm has them, make it flatter (`walk::levels`). A node is known
+//! by address space, level and the part of the page number that leads to it.
 
 use super::distances::{Distances, LINE_ORDER, WALK_DISTANCES};
 use super::host::Host;
-use super::nodes::{Entry, Nodes, Pointer, RADIX};
-use super::walk::{PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_LEVELS, by_caches, leaf_level};
+use super::nodes::{Entry, Nodes, Pointer};
+use super::walk::{self, PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_LEVELS, by_caches, leaf_level};
 use crate::tlb::contract::{Lookup, NodeRead};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::store::Store;
@@ -20,6 +21,8 @@ const FIRST_FRAME: u64 = 1 << 40;
 
 /// The walker. Fully associative caches, true LRU unless the hierarchy sets another policy.
 pub(in crate::tlb) struct Walker {
+    /// log2 of the entries of a node.
+    radix: u8,
     /// By level of the entries in them, from 1.
     caches: Vec<Option<Store<Pointer>>>,
     /// Addresses of the nodes, if references are recorded.
@@ -34,32 +37,30 @@ pub(in crate::tlb) struct Walker {
 
 impl Walker {
     pub fn new(params: &Params, seed: u64) -> Result<Walker, String> {
-        let levels = params.int(WALK_LEVELS.name) as u8;
+        let levels = walk::levels(params);
         let cache = |level: u8| {
             let key = [&PWC_PD, &PWC_PDPT, &PWC_PML4, &PWC_PML5][usize::from(level) - 1];
             let entries = params.int(key.name);
             let build = |g| Store::new(g, params, seed.wrapping_add(level.into()));
             (entries > 0).then(|| build(Geometry::new(entries, 0)?)).transpose()
         };
-        if levels < 5 && params.int(PWC_PML5.name) > 0 {
+        let of_4k = params.int(WALK_LEVELS.name);
+        if of_4k < 5 && params.int(PWC_PML5.name) > 0 {
             return Err(format!(
-                "pwc_pml5 = {} is not allowed: a page table of {levels} levels has no PML5",
+                "pwc_pml5 = {} is not allowed: a page table of {of_4k} levels has no PML5",
                 params.int(PWC_PML5.name)
             ));
         }
         let host = Host::new(params, seed.wrapping_add(8))?;
         let first = if host.is_some() { Host::GUEST_TABLES } else { FIRST_FRAME };
         Ok(Walker {
+            radix: walk::radix(params),
             caches: (1..levels).map(cache).collect::<Result<_, _>>()?,
             nodes: (by_caches(params) || host.is_some()).then(|| Nodes::from(first)),
             distances: params.flag(WALK_DISTANCES.name).then(Box::default),
             host,
             ignored_report: Unfiltered::unread(),
         })
-    }
-
-    fn tag(asid: Asid, vpn: Vpn, level: u8) -> Tag {
-        Tag::of(asid, vpn, RADIX * level)
     }
 
     /// The line of the leaf of a base page.
@@ -74,8 +75,10 @@ impl Walker {
     /// at the end (DS13-42). A cached entry has the system address of the node it leads to, so that this one is read at
     /// once.
     pub fn walk(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts, mut reads: Option<&mut Vec<NodeRead>>) {
-        let (leaf, levels) = (leaf_level(pte.order), self.caches.len() as u8 + 1);
-        let Walker { caches, nodes, distances, host, ignored_report } = self;
+        let (radix, levels) = (self.radix, self.caches.len() as u8 + 1);
+        let leaf = leaf_level(pte.order, radix);
+        let tag = |level: u8| Tag::of(at.asid, at.vpn, radix * level);
+        let Walker { caches, nodes, distances, host, ignored_report, .. } = self;
         if let Some(distances) = distances.as_mut().filter(|_| leaf == 0) {
             let class = distances.read(Walker::line(at.asid, at.vpn));
             *counts.walk_distances.class(class) += 1;
@@ -89,7 +92,7 @@ impl Walker {
         let mut from = levels;
         for level in leaf + 1..levels {
             let Some(cache) = &mut caches[usize::from(level) - 1] else { continue };
-            if let Some(slot) = cache.find(Walker::tag(at.asid, at.vpn, level)) {
+            if let Some(slot) = cache.find(tag(level)) {
                 cache.touch(slot, 0, ignored_report);
                 *counts.walk.cache_hits(level) += 1;
                 from = level;
@@ -112,7 +115,7 @@ impl Walker {
             if let Some(cache) =
                 level.checked_sub(1).filter(|_| level > leaf).and_then(|i| caches[usize::from(i)].as_mut())
             {
-                cache.place(Walker::tag(at.asid, at.vpn, level), Pointer, &mut TlbCounts::default(), ignored_report);
+                cache.place(tag(level), Pointer, &mut TlbCounts::default(), ignored_report);
             }
         }
         if let Some(host) = host {
