@@ -90,16 +90,17 @@ fn sizes_with_different_modes_are_refused() {
 #[test]
 fn arm_may_have_a_kernel_with_larger_pages() {
     let dir = Dir::new();
-    let root = system(&dir, "never", &[]);
-    let root = root.to_str().unwrap();
-    let words = ["advise", "-m", "today/neoverse-n1", "--system-root", root, "workload:gups:size=64M,references=2M"];
+    let root = dir.path("without-thp");
+    fs::create_dir(&root).unwrap();
+    let words = ["advise", "-m", "today/neoverse-n1", "--system-root", &root, "workload:gups:size=64M,references=2M"];
     let advice = farreach([&words[..], &["--json"]].concat()).good().json();
     let (today, large) = (row(&advice, "today"), row(&advice, "kernel-64k"));
     let count = |row: &serde_json::Value, key: &str| row[key].as_u64().unwrap();
     // 16384 pages, of which 1280 entries hold a thirteenth; 1024 of 64 KB, which fit.
-    assert!(count(today, "walks") > 1_500_000 && count(large, "walks") < 5_000, "{advice}");
-    assert_eq!(16 * count(large, "page_faults"), count(today, "page_faults"));
-    assert_eq!(count(large, "zeroed_bytes"), count(today, "zeroed_bytes"));
+    assert!(count(today, "walks") > 400_000 && count(large, "walks") < 5_000, "{advice}");
+    assert!(count(today, "page_faults") > 16_384 && (1_024..1_040).contains(&count(large, "page_faults")), "{advice}");
+    // As many bytes are zeroed, but for rests of pages.
+    assert!(count(large, "zeroed_bytes") - count(today, "zeroed_bytes") < 1 << 20, "{advice}");
     let more = count(large, "resident_bytes") - count(today, "resident_bytes");
     assert!(more < 1 << 20, "{more} bytes more");
     let advised = &advice["recommendation"];
@@ -108,7 +109,7 @@ fn arm_may_have_a_kernel_with_larger_pages() {
         advised["lasting"].to_string().contains("dnf install kernel-64k") && advised["now"] == serde_json::json!([])
     );
     let tried = ["advise", "-m", "today/neoverse-n1", "--verify", "1", "--change", "kernel-64k", "--runs", "1"];
-    let ran = farreach([&tried[..], &["--system-root", root, "--", "true"]].concat());
+    let ran = farreach([&tried[..], &["--system-root", &root, "--", "true"]].concat());
     ran.bad(1, &["'kernel-64k' cannot be tried here", "another kernel"]);
 }
 
@@ -157,7 +158,7 @@ fn text_on_huge_pages() {
         let mut run = command();
         run.env("LD_PRELOAD", preloaded).args(["run", "--json", "-m", "ds13/4k:placement=thp,thp=madvise", "--limit"]);
         let result = Ran::of(run.args(["60M", "--", &cc1, "--version"]).output().unwrap()).good().json();
-        result["machines"][0]["counts"]["os"]["superpage_faults"].as_u64().unwrap()
+        result["machines"][0]["counts"]["superpage_faults"].as_u64().unwrap()
     };
     assert_eq!(counted(""), 0);
     assert_eq!(counted(library.to_str().unwrap()), replaced >> 21);
@@ -190,6 +191,25 @@ fn all_changes_are_tried_with_one_base() {
     let pages: u64 = words.strip_prefix("pool of 2M pages: ").unwrap().parse().unwrap();
     assert!((3..20).contains(&pages), "{words}");
     assert_eq!(fs::read_to_string(pool.join("nr_hugepages")).unwrap(), "0");
+}
+
+/// A row with which the program fails does not end the others.
+#[test]
+fn a_change_that_breaks_the_program_is_said() {
+    let dir = Dir::new();
+    let root = system(&dir, "always [madvise] never", &[]);
+    let words = ["advise", "-m", "today/zen3", "--runs", "1", "--verify", "2", "--apply", "--json", "--system-root"];
+    let script = "sleep 0.1; test -z \"$GLIBC_TUNABLES\"";
+    let all = |changes: &[&str]| {
+        let program = ["--", "sh", "-c", script];
+        farreach([&words[..], &[root.to_str().unwrap()], changes, &program].concat())
+    };
+    let advice = all(&["--change", "thp-always", "--change", "allocator"]).good().json();
+    let tried = advice["verifications"].as_array().unwrap();
+    assert_eq!(tried.iter().map(|one| one["row"].as_str().unwrap()).collect::<Vec<_>>(), ["thp-always"]);
+    let left_out = advice["left_out"].to_string();
+    assert!(left_out.contains("allocator under --verify") && left_out.contains("exit status 1"), "{left_out}");
+    all(&["--change", "allocator"]).bad(1, &["with THP by glibc", "exit status 1"]);
 }
 
 #[test]
