@@ -48,7 +48,11 @@ pub struct Seen {
     pub thp_disabled: bool,
     /// Most memory in huge pages at one look: anonymous and shared memory, and pages of a pool.
     pub huge_bytes: u64,
+    /// The process that this is about, the largest one.
+    pid: u32,
     resident: u64,
+    /// It had pages of a pool, whose most the kernel does not keep.
+    pooled: bool,
 }
 
 impl Seen {
@@ -85,12 +89,16 @@ impl Running {
         self.child.id()
     }
 
-    /// Looks at it, unless it did so a moment ago.
+    /// Looks at it, unless it did so a moment ago; then only at what changes fast.
     pub fn look(&mut self) {
         if Instant::now() >= self.next {
             look(self.child.id(), self.no_huge_pages, &mut self.seen);
             self.pause = (self.pause * 2).min(LOOKS[1]);
             self.next = Instant::now() + self.pause;
+        } else if self.seen.pooled
+            && let Ok(status) = fs::read_to_string(format!("/proc/{}/status", self.seen.pid))
+        {
+            self.seen.resident = self.seen.resident.max(memory(&status).0);
         }
     }
 
@@ -166,19 +174,16 @@ fn look(pid: u32, disabled: bool, seen: &mut Seen) {
     for pid in all {
         let folder = PathBuf::from(format!("/proc/{pid}"));
         let Ok(status) = fs::read_to_string(folder.join("status")) else { continue };
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        let kilobytes = |text: &str| text.split_whitespace().next().and_then(|n| n.parse::<u64>().ok());
-        // Not that of wait4, which begins with the memory of the process that forked.
-        let pool = field("HugetlbPages:").and_then(kilobytes).unwrap_or(0) << 10;
-        let resident = (field("VmHWM:").and_then(kilobytes).unwrap_or(0) << 10) + pool;
+        let (resident, pool) = memory(&status);
         let Ok(program) = fs::read_link(folder.join("exe")) else { continue };
         // Before exec it is a copy of this process.
         if resident < seen.resident || std::env::current_exe().is_ok_and(|own| own == program) {
             continue;
         }
-        seen.resident = resident;
+        (seen.pid, seen.resident) = (pid, resident);
+        seen.pooled |= pool > 0;
         // What it was started with is no choice of its own.
-        seen.thp_disabled |= !disabled && field("THP_enabled:") == Some("0");
+        seen.thp_disabled |= !disabled && field(&status, "THP_enabled:") == Some("0");
         seen.huge_bytes = seen.huge_bytes.max(huge_bytes(&folder) + pool);
         if seen.program != program {
             seen.program = program;
@@ -186,6 +191,22 @@ fn look(pid: u32, disabled: bool, seen: &mut Seen) {
         }
         seen.files.extend(mapped(&folder).into_iter().filter(|file| !seen.files.contains(file)).collect::<Vec<_>>());
     }
+}
+
+/// A field of `/proc/PID/status`.
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+/// Most bytes in memory, with those of a pool now, and the latter. Not what wait4 says, which begins with the memory of
+/// the process that forked.
+fn memory(status: &str) -> (u64, u64) {
+    let bytes = |name| {
+        let number = field(status, name).and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
+        number.unwrap_or(0) << 10
+    };
+    let pool = bytes("HugetlbPages:");
+    (bytes("VmHWM:") + pool, pool)
 }
 
 fn huge_bytes(folder: &Path) -> u64 {
@@ -236,6 +257,13 @@ mod tests {
         assert!(run.user > Duration::ZERO && run.resident_bytes > 0);
         assert!(run.seen.files.iter().any(|file| file.to_string_lossy().contains("libc")), "{:?}", run.seen);
         assert!(!run.seen.thp_disabled);
+    }
+
+    #[test]
+    fn memory_of_a_process() {
+        let status = "Name:\tx\nVmHWM:\t    1234 kB\nVmRSS:\t    1000 kB\nHugetlbPages:\t    4096 kB\n";
+        assert_eq!(memory(status), (5330 << 10, 4096 << 10));
+        assert_eq!(memory("Name:\tkthread\n"), (0, 0));
     }
 
     #[test]

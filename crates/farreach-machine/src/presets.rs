@@ -1,6 +1,13 @@
 //! The machines that come with the laboratory, and the groups they are asked for in.
 
 use farreach_types::suggest::did_you_mean;
+use std::borrow::Cow;
+
+/// The end of the name of a variant: a processor of today with transparent huge pages, as Linux has them when they are
+/// always on.
+const THP: &str = "-thp";
+/// The group whose presets have that variant.
+const TODAY: &str = "today";
 
 /// A machine that comes with the laboratory.
 pub struct Preset {
@@ -14,6 +21,17 @@ impl Preset {
     /// The part before the slash, usually a paper.
     fn group(&self) -> &'static str {
         self.name.split('/').next().unwrap_or(self.name)
+    }
+
+    /// The TOML of a preset, or of its variant with transparent huge pages, `today/zen3-thp`.
+    pub fn toml_of(name: &str) -> Option<Cow<'static, str>> {
+        let find = |name: &str| PRESETS.iter().find(|p| p.name == name);
+        if let Some(preset) = find(name) {
+            return Some(preset.toml.into());
+        }
+        let preset = find(name.strip_suffix(THP)?).filter(|preset| preset.group() == TODAY)?;
+        let toml = preset.toml.replacen("\"\nkind", ", THP\"\nkind", 1);
+        Some(toml.replacen("placement = \"demand\"", "placement = \"thp\"", 1).into())
     }
 
     /// The groups that presets can be asked for in; the last is all of them.
@@ -95,9 +113,10 @@ const ALL: &str = "all";
 /// The machines that `NAME[:key=value,...]` names: the presets of a group, each with the overrides, or itself.
 pub(super) fn named(text: &str) -> Vec<String> {
     let (base, overrides) = text.split_at(text.find(':').unwrap_or(text.len()));
-    match &Preset::all_of(base)[..] {
+    let (group, variant) = if base.strip_suffix(THP) == Some(TODAY) { (TODAY, THP) } else { (base, "") };
+    match &Preset::all_of(group)[..] {
         [] => vec![text.to_owned()],
-        group => group.iter().map(|p| format!("{}{overrides}", p.name)).collect(),
+        group => group.iter().map(|p| format!("{}{variant}{overrides}", p.name)).collect(),
     }
 }
 
@@ -123,6 +142,22 @@ mod tests {
         for one in ["t94/single", "t94/single:entries=32", "ds1", "ds13/", "mine.toml", ""] {
             assert_eq!(named(one), [one]);
         }
+    }
+
+    #[test]
+    fn processors_of_today_with_huge_pages() {
+        for preset in Preset::all_of(TODAY) {
+            let [base, thp] = ["", THP].map(|end| {
+                let spec = crate::MachineSpec::parse(&format!("{}{end}", preset.name), 0).unwrap();
+                (spec.about.clone(), spec.params)
+            });
+            assert_eq!(thp.0, format!("{}, THP", base.0));
+            assert_eq!((base.1.text("placement"), thp.1.text("placement")), ("demand", "thp"), "{}", preset.name);
+            assert_eq!(base.1.texts("l2"), thp.1.texts("l2"));
+        }
+        let all = named("today-thp:seed=1");
+        assert_eq!((all.len(), &*all[0]), (Preset::all_of(TODAY).len(), "today/zen1-thp:seed=1"));
+        assert!(Preset::toml_of("rmm15/4k-thp").is_none() && Preset::toml_of("today/zen-thp").is_none());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::description::{self, Description};
 use super::hardware::{Hardware, KIND, SPLIT};
-use super::presets::{self, PRESETS};
+use super::presets::{self, Preset};
 use farreach_hw::system::keys::TABLE;
 use farreach_hw::system::tables::TABLES;
 use farreach_hw::tlb::{DESIGNS, Design, host, range, segment, walk};
@@ -62,8 +62,7 @@ impl MachineSpec {
         let toml = if let Some(file) = MachineSpec::file(text) {
             description::read(file)?
         } else {
-            let preset = PRESETS.iter().find(|p| p.name == base);
-            preset.ok_or_else(|| config(presets::unknown(base)))?.toml.to_owned()
+            Preset::toml_of(base).ok_or_else(|| config(presets::unknown(base)))?.into_owned()
         };
         MachineSpec::from_toml(text, &toml, overrides, seed)
     }
@@ -147,7 +146,7 @@ impl MachineSpec {
             }
         }
         // Line numbers of a preset are of no use to the user.
-        let is_preset = PRESETS.iter().any(|p| p.name == MachineSpec::split(name).0);
+        let is_preset = Preset::toml_of(MachineSpec::split(name).0).is_some();
         let config = |what: String| config(if is_preset { what } else { lines.place(what, &given) });
         let word = |key: &str, default: &str| {
             let value = given.get(key).or_else(|| base.get(key));

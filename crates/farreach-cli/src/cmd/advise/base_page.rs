@@ -1,6 +1,6 @@
 //! A kernel with base pages of 64 KB, for processors that have them.
 
-use super::changes::{Change, Program};
+use super::change::{Change, Program};
 use crate::cmd::this::policy::mode;
 use farreach_hw::tlb::array_shapes;
 use farreach_live::system::System;

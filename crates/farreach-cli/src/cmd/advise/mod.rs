@@ -1,6 +1,7 @@
 //! `farreach advise`: what to change on this machine for a program, what it brings and costs, and proof.
 
 mod base_page;
+mod change;
 mod changes;
 mod kernel;
 mod loads;
@@ -12,6 +13,7 @@ mod served;
 mod simulate;
 mod subject;
 mod text;
+mod thp;
 mod trial;
 mod verify;
 
@@ -20,7 +22,7 @@ use super::watch::{self, WatchArgs};
 use super::{program, this};
 use crate::workloads::Load;
 use anyhow::{Result, anyhow, bail, ensure};
-use changes::{Change, TODAY};
+use change::{Change, TODAY};
 use clap::Args;
 use farreach_live::Watch;
 use farreach_live::system::System;

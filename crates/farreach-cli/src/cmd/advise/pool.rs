@@ -1,6 +1,6 @@
 //! Pools of huge pages: how a program takes memory from one, and how large it must be.
 
-use super::changes::{Change, Program};
+use super::change::{Change, Program};
 use super::kernel::Write;
 use crate::cmd::this::policy::mode;
 use farreach_cost::today::pool_pages;

@@ -1,6 +1,6 @@
 //! The one recommendation.
 
-use super::changes::{Change, TODAY};
+use super::change::{Change, TODAY};
 use super::kernel::Write;
 use crate::cmd::program::shown;
 use farreach_report::format::{bytes, rate};

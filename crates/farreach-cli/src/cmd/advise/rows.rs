@@ -1,6 +1,6 @@
 //! Rows of the table, from what the simulated machines counted.
 
-use super::changes::Change;
+use super::change::Change;
 use farreach_cost::today;
 use farreach_types::addr::BASE_SHIFT;
 use farreach_types::counts::{AdviceRow, Interval, MachineResult, TlbCounts, TodayPrices};

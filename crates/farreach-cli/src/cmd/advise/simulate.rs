@@ -1,6 +1,6 @@
 //! The program through one machine for each change.
 
-use super::changes::Change;
+use super::change::Change;
 use super::rows::Simulated;
 use super::{AdviseArgs, pool, trial};
 use crate::cmd::common::threads;

@@ -1,6 +1,6 @@
 //! The program and the machine, as they are: runs by itself, allocator, settings.
 
-use super::changes::Program;
+use super::change::Program;
 use super::{AdviseArgs, trial, verify};
 use crate::cmd::this::measure::gigahertz;
 use crate::workloads::Load;

@@ -1,6 +1,6 @@
 //! Text on huge pages, by a library that is preloaded.
 
-use super::changes::Program;
+use super::change::Program;
 use farreach_live::{TEXT_LIBRARY, Text, tool_dir};
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! `--verify N`: the program by itself with the change and without, in turns.
 
-use super::changes::Change;
+use super::change::Change;
 use super::served::{Said, served};
 use super::trial;
 use crate::workloads::Load;
