@@ -201,10 +201,14 @@ for name in "${programs[@]}"; do
   fi
   began=$SECONDS
   echo "$name: $(date +%T)"
-  served=()
-  if [ -n "$load" ]; then served=(--port $port --load "$load"); fi
-  if nice -n "${NICE:-0}" "$farreach" advise --verify "$rounds" --apply --change "$change" --json "${served[@]}" \
-    -- "${command[@]}" > "$folder/$name.part" 2> "$folder/$name.log"; then
+  # A server and its load on one processor: on two, each waits for the other to wake up, which some runs do not need.
+  served=() pinned=()
+  if [ -n "$load" ]; then
+    served=(--port $port --load "$load")
+    pinned=(taskset -c 0)
+  fi
+  if "${pinned[@]}" nice -n "${NICE:-0}" "$farreach" advise --verify "$rounds" --apply --change "$change" --json \
+    "${served[@]}" -- "${command[@]}" > "$folder/$name.part" 2> "$folder/$name.log"; then
     mv "$folder/$name.part" "$folder/$name.json"
     echo "$name: $((SECONDS - began)) s"
   else

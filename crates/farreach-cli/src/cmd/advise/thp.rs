@@ -166,11 +166,10 @@ pub fn changes(thp: &Thp, program: &Program, left_out: &mut Vec<LeftOut>) -> Res
     if let Some(arguments) = arguments {
         let rows = Rows { thp, program, arguments };
         all.push(rows.mode()?);
-        for row in rows.allocator().into_iter().chain([rows.text()]) {
-            match row {
-                Ok(row) => all.push(row),
-                Err(why) => left_out.push(why),
-            }
+        match rows.allocator() {
+            Some(Ok(row)) => all.push(row),
+            Some(Err(why)) => left_out.push(why),
+            None => {}
         }
         all.extend(rows.own_switch()?);
         all.extend(rows.shared()?);
@@ -179,6 +178,11 @@ pub fn changes(thp: &Thp, program: &Program, left_out: &mut Vec<LeftOut>) -> Res
             left_out.push(left("multi-size THP", "this kernel has no size of 64K (Linux 6.8 or newer)"));
         }
         all.extend(sizes);
+    }
+    // It asks before the program begins, and so before that can switch anything off.
+    match (Rows { thp, program, arguments: Vec::new() }).text() {
+        Ok(row) => all.push(row),
+        Err(why) => left_out.push(why),
     }
     if !program.thp_disabled && mode(Some(thp)) != "never" {
         all.push(Change {

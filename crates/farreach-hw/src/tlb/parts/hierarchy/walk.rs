@@ -66,7 +66,7 @@ pub(in crate::tlb) fn levels(params: &Params) -> u8 {
 /// base pages of 4 KB 0 for these, 1 for 2 MB, 2 for 1 GB. Sizes between are several leaves.
 #[inline]
 pub(in crate::tlb) fn leaf_level(order: u8, radix: u8) -> u8 {
-    (order / radix).min(2)
+    u8::from(order >= radix) + u8::from(order >= 2 * radix)
 }
 
 #[cfg(test)]
