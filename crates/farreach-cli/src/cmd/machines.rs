@@ -135,8 +135,14 @@ fn list(presets: &[&Preset], json: bool) -> Result<String> {
     writeln!(
         out,
         "\n`farreach machines NAME` prints one as TOML; `--keys NAME` says what its keys mean; `this` is this \
-         processor.\nThose of today page on demand; with -thp, as today/zen3-thp, they have transparent huge pages."
+         processor."
     )?;
+    if specs.iter().any(|s| s.name.starts_with("today/")) {
+        writeln!(
+            out,
+            "Those of today page on demand; with -thp, as today/zen3-thp, they have transparent huge pages."
+        )?;
+    }
     Ok(out)
 }
 
