@@ -211,7 +211,7 @@ fn levels_are_refused_with_what_is_allowed() {
         ("l2", "5K:8", "page size"),
         ("l2", "4K", "entries"),
         ("l2i", "4K:0", "65536"),
-        ("page_size", "16K", "4K, 2M and 1G"),
+        ("page_size", "8K", "4K, 16K or 64K"),
         ("pwc_pml5", "4", "PML5"),
     ] {
         let error = farreach_oracle::driver::try_tlb("hierarchy", &format!("{key}={value}"))
