@@ -201,12 +201,13 @@ for name in "${programs[@]}"; do
   fi
   began=$SECONDS
   echo "$name: $(date +%T)"
-  # A server and its load on one processor: on two, each waits for the other to wake up, which some runs do not need.
+  # Scattered frames make base pages dearer from run to run: as few as can be.
+  echo 1 > /proc/sys/vm/compact_memory 2> /dev/null
   served=() pinned=()
-  if [ -n "$load" ]; then
-    served=(--port $port --load "$load")
-    pinned=(taskset -c 0)
-  fi
+  if [ -n "$load" ]; then served=(--port $port --load "$load"); fi
+  # Where server and load wait for each other at each request: on two processors, a run takes once or three times as
+  # long, by which of them sleep deeply.
+  case $name in postgresql | mariadb | nginx) pinned=(taskset -c 0) ;; esac
   if "${pinned[@]}" nice -n "${NICE:-0}" "$farreach" advise --verify "$rounds" --apply --change "$change" --json \
     "${served[@]}" -- "${command[@]}" > "$folder/$name.part" 2> "$folder/$name.log"; then
     mv "$folder/$name.part" "$folder/$name.json"

@@ -1,6 +1,7 @@
 //! `--verify N`: the program by itself with the change and without, in turns.
 
 use super::change::Change;
+use super::kernel;
 use super::served::{Said, served};
 use super::trial;
 use crate::workloads::Load;
@@ -81,7 +82,14 @@ pub fn verify(trials: &[Trial<'_>], today_row: &AdviceRow, program: &Tried<'_>, 
     let mut as_it_is: Vec<(Native, Option<Said>)> = Vec::new();
     let mut changed: Vec<Vec<(Native, Option<Said>)>> = trials.iter().map(|_| Vec::new()).collect();
     let mut failed: Vec<Option<anyhow::Error>> = trials.iter().map(|_| None).collect();
+    let scatters = trials.iter().any(|trial| !trial.change.writes.is_empty());
+    let compact = || {
+        if scatters {
+            kernel::compact(root)
+        }
+    };
     for _ in 0..rounds {
+        compact();
         let warm = warm_bytes(system, &as_it_is, &changed);
         as_it_is.push(trial::native(command, &today, load, signals, warm).context("as it is")?);
         for (at, Trial { change, .. }) in trials.iter().enumerate() {
@@ -89,6 +97,7 @@ pub fn verify(trials: &[Trial<'_>], today_row: &AdviceRow, program: &Tried<'_>, 
                 continue;
             }
             let (words, way) = way(change, command, stdin);
+            compact();
             let writes: Vec<_> = change.writes.iter().map(|write| write.change(root)).collect();
             let warm = warm_bytes(system, &as_it_is, &changed);
             let settings = (!writes.is_empty()).then(|| Changed::make(&writes)).transpose().context("--apply")?;
