@@ -65,13 +65,12 @@ pub fn table(result: &AdviceResult, width: usize) -> String {
     let settings = result.settings.iter().map(|s| format!("{}: {}", clean(&s.name), clean(&s.value)));
     out += &wrapped(&settings.collect::<Vec<_>>().join("; "), 0);
     if let Some(native) = &result.native {
-        out += &format!(
-            "{} native runs: {} s of processor time, noise {} %, {} at the peak\n",
-            native.runs,
-            digits(native.median_seconds),
-            percent(native.noise_percent),
-            bytes(native.resident_bytes)
-        );
+        let (runs, noise) = match native.runs {
+            1 => ("1 native run".to_owned(), "unknown of one run".to_owned()),
+            runs => (format!("{runs} native runs"), format!("{} %", percent(native.noise_percent))),
+        };
+        let (seconds, most) = (digits(native.median_seconds), bytes(native.resident_bytes));
+        out += &format!("{runs}: {seconds} s of processor time, noise {noise}, {most} at the peak\n");
     } else {
         out += "No native run: costs are in cycles, not in percent of run time.\n";
     }

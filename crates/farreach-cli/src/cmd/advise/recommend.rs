@@ -72,7 +72,9 @@ pub fn recommendation(
     }
     advice.why.push(match &row.saved_percent {
         Some(percent) => {
-            format!("It saves {}; the noise of the native runs is {} %.", saving(row, percent), rate(noise))
+            // Several runs are never equal.
+            let noise = if noise > 0.0 { format!("is {} %", rate(noise)) } else { "cannot be told from one".into() };
+            format!("It saves {}; the noise of the native runs {noise}.", saving(row, percent))
         }
         None => format!(
             "It saves {} to {} cycles per 1000 instructions; what share of the run that is, only a run can tell.",
@@ -188,6 +190,15 @@ mod tests {
         assert_eq!(chosen(&rows, &[0, 2, 0], 2.0), "wide");
         rows[1].resident_bytes = 126;
         assert_eq!(chosen(&rows, &[0, 2, 0], 2.0), "narrow", "the other takes too much memory");
+    }
+
+    #[test]
+    fn one_run_tells_no_noise() {
+        let rows = vec![row(TODAY, (0.0, 0.0), 100), row("good", (10.0, 20.0), 100)];
+        let changes = ["today", "good"].map(|name| Change { name: name.into(), ..Change::default() });
+        let why = |noise| recommendation(&rows, &changes, noise, 0, &[]).why[0].clone();
+        assert!(why(0.0).ends_with("the noise of the native runs cannot be told from one."), "{}", why(0.0));
+        assert!(why(2.0).ends_with("the noise of the native runs is 2.00 %."), "{}", why(2.0));
     }
 
     #[test]
