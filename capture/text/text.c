@@ -77,9 +77,20 @@ static void segment(const Elf64_Phdr* text, uintptr_t first, int file)
    long copy = map(0, end - start, 0);
    if (failed(copy))
       return;
-   if (read_all(file, (char*)copy, end - start, text->p_offset + (start - first)))
+   /* Where such memory may not be executed (SELinux), the text must stay. */
+   if (read_all(file, (char*)copy, end - start, text->p_offset + (start - first)) &&
+       !failed(call(SYS_mprotect, copy, end - start, PROT_READ | PROT_EXEC, 0, 0, 0)))
       replace(start, end, (const char*)copy);
    call(SYS_munmap, copy, end - start, 0, 0, 0, 0);
+}
+
+/* Whether the dynamic linker changed text, so that it is not what the file has. */
+static int relocated(const Elf64_Dyn* entry)
+{
+   for (; entry->d_tag != DT_NULL; entry++)
+      if (entry->d_tag == DT_TEXTREL || (entry->d_tag == DT_FLAGS && entry->d_un.d_val & DF_TEXTREL))
+         return 1;
+   return 0;
 }
 
 __attribute__((constructor)) static void text_on_huge_pages(void)
@@ -88,10 +99,15 @@ __attribute__((constructor)) static void text_on_huge_pages(void)
    size_t number = getauxval(AT_PHNUM);
    if (headers == NULL)
       return;
-   uintptr_t base = 0;
+   size_t own = 0;
+   while (own < number && headers[own].p_type != PT_PHDR)
+      own++;
+   if (own == number)
+      return; /* nothing says where the program was loaded */
+   uintptr_t base = (uintptr_t)headers - headers[own].p_vaddr;
    for (size_t i = 0; i < number; i++)
-      if (headers[i].p_type == PT_PHDR)
-         base = (uintptr_t)headers - headers[i].p_vaddr;
+      if (headers[i].p_type == PT_DYNAMIC && relocated((const Elf64_Dyn*)(base + headers[i].p_vaddr)))
+         return;
    static char path[4096];
    long length = call(SYS_readlink, (long)"/proc/self/exe", (long)path, sizeof path - 1, 0, 0, 0);
    long file = length > 0 ? call(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0) : -1;

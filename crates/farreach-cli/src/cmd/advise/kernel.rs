@@ -57,7 +57,7 @@ impl Write {
 }
 
 /// Asks the kernel to move pages together (Linux, `vm.compact_memory`), as far as it will: settings that come and go
-/// scatter free frames, pools above all, and then base pages cost more than before. Nothing that a program sees changes.
+/// scatter free frames, pools above all, and then base pages cost more than before. Programs see no change.
 pub fn compact(root: &Path) {
     // Only root may, and a kernel without compaction has no such file.
     let _ = std::fs::write(root.join("proc/sys/vm/compact_memory"), "1");

@@ -140,6 +140,14 @@ pub fn left(change: &str, why: &str) -> LeftOut {
     LeftOut { change: change.into(), why: why.into() }
 }
 
+/// Puts a row where it belongs.
+fn sort(row: Result<Change, LeftOut>, all: &mut Vec<Change>, left_out: &mut Vec<LeftOut>) {
+    match row {
+        Ok(row) => all.push(row),
+        Err(why) => left_out.push(why),
+    }
+}
+
 /// The changes that are possible, and those that are not.
 ///
 /// # Errors
@@ -166,11 +174,7 @@ pub fn changes(thp: &Thp, program: &Program, left_out: &mut Vec<LeftOut>) -> Res
     if let Some(arguments) = arguments {
         let rows = Rows { thp, program, arguments };
         all.push(rows.mode()?);
-        match rows.allocator() {
-            Some(Ok(row)) => all.push(row),
-            Some(Err(why)) => left_out.push(why),
-            None => {}
-        }
+        rows.allocator().into_iter().for_each(|row| sort(row, &mut all, left_out));
         all.extend(rows.own_switch()?);
         all.extend(rows.shared()?);
         let sizes = rows.sizes()?;
@@ -180,10 +184,7 @@ pub fn changes(thp: &Thp, program: &Program, left_out: &mut Vec<LeftOut>) -> Res
         all.extend(sizes);
     }
     // It asks before the program begins, and so before that can switch anything off.
-    match (Rows { thp, program, arguments: Vec::new() }).text() {
-        Ok(row) => all.push(row),
-        Err(why) => left_out.push(why),
-    }
+    sort(Rows { thp, program, arguments: Vec::new() }.text(), &mut all, left_out);
     if !program.thp_disabled && mode(Some(thp)) != "never" {
         all.push(Change {
             name: "no-thp".into(),

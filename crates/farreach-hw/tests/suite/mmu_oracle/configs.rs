@@ -21,7 +21,8 @@ pub(super) fn described(c: &Config) -> (&'static str, String) {
     };
     let (policy, l1_policy) = (name(c.replacement), c.l1_replacement.map_or("same", name));
     let mut keys = format!(
-        "page_size={}K,l1d={},l1i={},coalesce={},walk_levels={},pwc_pd={},pwc_pdpt={},pwc_pml4={},pwc_pml5={},replacement={policy},\
+        "page_size={}K,l1d={},l1i={},coalesce={},walk_levels={},pwc_pd={},pwc_pdpt={},pwc_pml4={},pwc_pml5={},\
+         replacement={policy},\
          l1_replacement={l1_policy},\
          process_ids={},seed={}",
         c.page,
