@@ -40,13 +40,25 @@ struct word {
 
 struct segment {
    UInt        instrs, refs, words;
-   Bool        gather; /* the last instruction is one, see gathered */
    ULong       instr[FR_BLOCK_INSTRS];
    struct ref  ref[MAX_REFS];
    struct word word[MAX_REFS];
 };
 
 static struct segment segment;
+
+/* The instruction being read. */
+struct insn {
+   Addr        at;
+   UInt        len;     /* 0: none */
+   struct code code;
+   UInt        first;   /* its first reference */
+   Bool        waits;   /* it is counted when it has passed the exit with which it begins, see begins_with_exit */
+   IRExpr*     operand; /* address of its memory operand, if that is not where the core touches memory; else NULL */
+   UInt        size;    /* and size of that */
+};
+
+static struct insn insn;
 
 static void add_ref(Int stmt, Bool store, IRExpr* addr, UInt size, IRExpr* guard)
 {
@@ -57,18 +69,11 @@ static void add_ref(Int stmt, Bool store, IRExpr* addr, UInt size, IRExpr* guard
          return;
       guard = NULL;
    }
-   segment.ref[segment.refs++] = (struct ref){ stmt, segment.instrs, size, store, addr, guard };
-}
-
-/* VPGATHERxx and VGATHERxPx: opcodes 90 to 93 of the VEX map 0F38. */
-static Bool is_gather(Addr at, UInt len)
-{
-   const UChar* code = (const UChar*)at;
-   while (len > 0 && *code != 0 && VG_(strchr)("\x26\x2e\x36\x3e\x64\x65\x67", *code)) {
-      code++;
-      len--;
+   if (insn.operand) {
+      addr = insn.operand;
+      size = insn.size;
    }
-   return len > 4 && code[0] == 0xc4 && (code[1] & 0x1f) == 2 && code[3] >= 0x90 && code[3] <= 0x93;
+   segment.ref[segment.refs++] = (struct ref){ stmt, segment.instrs, size, store, addr, guard };
 }
 
 /* For an element that is masked out the core loads something from the stack instead and drops it: the address is
@@ -86,20 +91,35 @@ static const IRExpr* gathered(const IRSB* sb, Int i)
    return NULL;
 }
 
+/* Whether the instruction has loaded the value that the compare-and-swap expects: the core makes this of every locked
+   instruction, but it is CMPXCHG only if the value comes from elsewhere. */
+static Bool has_loaded(const IRSB* sb, const IRCAS* cas)
+{
+   for (UInt i = insn.first; cas->expdLo->tag == Iex_RdTmp && i < segment.refs; i++) {
+      const IRStmt* st = sb->stmts[segment.ref[i].stmt];
+      if (st->tag == Ist_WrTmp && st->Ist.WrTmp.tmp == cas->expdLo->Iex.RdTmp.tmp)
+         return True;
+   }
+   return False;
+}
+
 /* Appends the data references of statement i to the segment, in the order in which they happen. */
 static void add_refs(const IRSB* sb, Int i)
 {
    const IRTypeEnv* types = sb->tyenv;
    const IRStmt*    st = sb->stmts[i];
    switch (st->tag) {
-      case Ist_IMark:
-         segment.gather = is_gather(st->Ist.IMark.addr, st->Ist.IMark.len);
+      case Ist_AbiHint:
+         if ((st->Ist.AbiHint.len & ~0xfff) == MARK_OPERAND) {
+            insn.operand = st->Ist.AbiHint.base;
+            insn.size = st->Ist.AbiHint.len - MARK_OPERAND;
+         }
          break;
       case Ist_WrTmp: {
          const IRExpr* data = st->Ist.WrTmp.data;
          if (data->tag != Iex_Load)
             break;
-         const IRExpr* choice = segment.gather ? gathered(sb, i) : NULL;
+         const IRExpr* choice = code_is_gather(&insn.code) ? gathered(sb, i) : NULL;
          UInt          size = sizeofIRType(data->Iex.Load.ty);
          if (choice)
             add_ref(i, False, choice->Iex.ITE.iftrue, size, choice->Iex.ITE.cond);
@@ -126,7 +146,8 @@ static void add_refs(const IRSB* sb, Int i)
          /* Whether it succeeds or not, the processor takes the line for writing: a load and a store. */
          const IRCAS* cas = st->Ist.CAS.details;
          UInt size = sizeofIRType(typeOfIRExpr(types, cas->dataLo)) * (cas->dataHi ? 2 : 1);
-         add_ref(i, False, cas->addr, size, NULL);
+         if (!has_loaded(sb, cas))
+            add_ref(i, False, cas->addr, size, NULL);
          add_ref(i, True, cas->addr, size, NULL);
          break;
       }
@@ -220,6 +241,31 @@ static void learn(const IRStmt* st)
    to->plus = from.plus;
 }
 
+/* The core takes some operands in pieces. What an instruction reads, or writes, without a gap is one access. */
+static void join_pieces(void)
+{
+   struct segment* s = &segment;
+   UInt            kept = insn.first;
+   if (s->refs < insn.first + 1)
+      return;
+   UInt whole = code_whole_operand(&insn.code);
+   if (s->refs > insn.first + 1 && !code_is_gather(&insn.code) && !code_is_string(&insn.code)) {
+      for (UInt i = insn.first + 1; i < s->refs; i++) {
+         struct ref * last = &s->ref[kept], *r = &s->ref[i];
+         struct known a = known_of(last->addr), b = known_of(r->addr);
+         ULong        up = b.plus - a.plus;
+         Bool         one = r->store == last->store && !r->guard && !last->guard && a.root == b.root;
+         if (one && up <= (whole ? whole : last->size))
+            last->size = up + r->size > last->size ? up + r->size : last->size;
+         else
+            s->ref[++kept] = *r;
+      }
+      s->refs = kept + 1;
+   }
+   if (whole)
+      s->ref[insn.first].size = whole;
+}
+
 /* Whether a reference to `size` bytes at `low` may share this word; if so, it does from now on. */
 static Bool joins(struct word* w, ULong low, UInt size)
 {
@@ -244,17 +290,12 @@ static Bool joins(struct word* w, ULong low, UInt size)
 static void share_words(void)
 {
    struct segment* s = &segment;
-   Bool            share = True;
-   /* If an instruction occurs twice (an unrolled loop), the last word written identifies the one that faults. */
-   for (UInt i = 0; i < s->instrs; i++)
-      for (UInt j = 0; j < i; j++)
-         share &= s->instr[i] != s->instr[j];
    s->words = 0;
    for (UInt i = 0; i < s->refs; i++) {
       struct ref*   r = &s->ref[i];
       struct known  addr = known_of(r->addr);
       struct known* root = &known[addr.root];
-      UInt          w = share && !r->guard ? root->first : NONE;
+      UInt          w = r->guard ? NONE : root->first;
       while (w != NONE && !joins(&s->word[w], addr.plus, r->size))
          w = s->word[w].next;
       r->first = w == NONE;
@@ -278,10 +319,55 @@ static UInt offset_of(const struct ref* r)
    return known_of(r->addr).plus - segment.word[r->word].low;
 }
 
+static Bool is_fault(IRJumpKind kind)
+{
+   switch (kind) {
+      case Ijk_NoDecode: case Ijk_SigILL: case Ijk_SigSEGV: case Ijk_SigBUS: case Ijk_SigFPE: case Ijk_SigFPE_IntDiv:
+         return True;
+      default:
+         return False;
+   }
+}
+
+/* Whether the instruction of the mark at i leaves the code before it touches memory: because its operand is not aligned
+   (it faults), or because it is to be repeated 0 times. It is part of the segment behind that exit, which a fault
+   of it can cut. */
+static Bool begins_with_exit(const IRSB* sb, Int i)
+{
+   while (++i < sb->stmts_used) {
+      const IRStmt* st = sb->stmts[i];
+      switch (st->tag) {
+         case Ist_Exit:
+            return (is_fault(st->Ist.Exit.jk) && st->Ist.Exit.dst->Ico.U64 == insn.at) ||
+                   (code_repeats(&insn.code) && st->Ist.Exit.dst->Ico.U64 == insn.at + insn.len);
+         case Ist_IMark: case Ist_Store: case Ist_StoreG: case Ist_LoadG: case Ist_CAS: case Ist_LLSC: case Ist_Dirty:
+            return False;
+         case Ist_WrTmp:
+            if (st->Ist.WrTmp.data->tag == Iex_Load)
+               return False;
+            break;
+         default:
+            break;
+      }
+   }
+   return False;
+}
+
+static void count_insn(void)
+{
+   tl_assert(segment.instrs < FR_BLOCK_INSTRS);
+   segment.instr[segment.instrs++] = insn.at | (ULong)insn.len << 57;
+}
+
 /* Collects the segment that begins at statement i; returns the statement behind it. */
 static Int scan_segment(const IRSB* sb, Int i)
 {
    segment.instrs = segment.refs = 0;
+   insn.first = 0;
+   if (insn.waits) {
+      count_insn();
+      insn.waits = False;
+   }
    for (; i < sb->stmts_used; i++) {
       const IRStmt* st = sb->stmts[i];
       if (st->tag == Ist_Exit) {
@@ -290,14 +376,21 @@ static Int scan_segment(const IRSB* sb, Int i)
       }
       learn(st);
       if (st->tag == Ist_IMark) {
-         /* Length 0 marks bytes that are no instruction: they will fault, not run. */
-         if (st->Ist.IMark.len == 0)
+         join_pieces();
+         insn = (struct insn){ .at = st->Ist.IMark.addr, .len = st->Ist.IMark.len, .first = segment.refs };
+         /* Length 0 marks bytes that are no instruction: they will fault, not run. So will, say, UD2. */
+         if (insn.len == 0)
             continue;
-         tl_assert(segment.instrs < FR_BLOCK_INSTRS);
-         segment.instr[segment.instrs++] = st->Ist.IMark.addr | (ULong)st->Ist.IMark.len << 57;
+         insn.code = code_at(insn.at, insn.len);
+         if (is_fault(sb->jumpkind) && is_constant(sb->next) && sb->next->Iex.Const.con->Ico.U64 == insn.at)
+            continue;
+         insn.waits = begins_with_exit(sb, i);
+         if (!insn.waits)
+            count_insn();
       }
       add_refs(sb, i);
    }
+   join_pieces();
    share_words();
    return i;
 }
@@ -317,6 +410,17 @@ static UInt define_segment(void)
       tl_assert(r->after < 1 << 16 && r->word < 1 << 16 && r->size < 1 << 18 && offset < FR_SPREAD);
       *to++ = r->after | (ULong)r->word << 16 | (ULong)r->size << 32 | (ULong)offset << 50 | (ULong)r->store << 63;
    }
+   return id;
+}
+
+/* Tells the reader about a block that is the present instruction alone, without references; returns its id. */
+static UInt define_insn(void)
+{
+   UInt   id = ring_new_block();
+   ULong* to = ring_record(FR_DEFINE, 3);
+   to[0] = id;
+   to[1] = 1;
+   to[2] = insn.at | (ULong)insn.len << 57;
    return id;
 }
 
@@ -347,6 +451,16 @@ static IRExpr* plus(IRSB* out, IRExpr* a, ULong b)
    return b ? assign(out, Ity_I64, IRExpr_Binop(Iop_Add64, a, word(b))) : a;
 }
 
+static void modifies_hot(IRDirty* call)
+{
+   call->nFxState = 1;
+   call->fxState[0].fx = Ifx_Modify;
+   call->fxState[0].offset = HOT(at);
+   call->fxState[0].size = sizeof(struct hot);
+   call->fxState[0].nRepeats = 0;
+   call->fxState[0].repeatLen = 0;
+}
+
 /* if (hot.at > hot.limit) ring_turn(); */
 static void emit_room_check(IRSB* out)
 {
@@ -354,12 +468,7 @@ static void emit_room_check(IRSB* out)
    IRExpr*  limit = assign(out, Ity_I64, IRExpr_Get(HOT(limit), Ity_I64));
    IRDirty* turn = unsafeIRDirty_0_N(1, "ring_turn", VG_(fnptr_to_fnentry)(&ring_turn), mkIRExprVec_1(IRExpr_GSPTR()));
    turn->guard = assign(out, Ity_I1, IRExpr_Binop(Iop_CmpLT64U, limit, at));
-   turn->nFxState = 1;
-   turn->fxState[0].fx = Ifx_Modify;
-   turn->fxState[0].offset = HOT(at);
-   turn->fxState[0].size = sizeof(struct hot);
-   turn->fxState[0].nRepeats = 0;
-   turn->fxState[0].repeatLen = 0;
+   modifies_hot(turn);
    addStmtToIRSB(out, IRStmt_Dirty(turn));
 }
 
@@ -388,6 +497,16 @@ static void emit_word(IRSB* out, IRExpr* at, const struct ref* r)
    addStmtToIRSB(out, IRStmt_Store(Iend_LE, plus(out, at, 8 * (1 + r->word)), addr));
 }
 
+/* if (none) ring_fetch(...): a string instruction that is repeated 0 times is fetched. */
+static void emit_fetch(IRSB* out, IRExpr* none)
+{
+   IRDirty* fetch = unsafeIRDirty_0_N(2, "ring_fetch", VG_(fnptr_to_fnentry)(&ring_fetch),
+                                      mkIRExprVec_2(IRExpr_GSPTR(), word(define_insn())));
+   fetch->guard = none;
+   modifies_hot(fetch);
+   addStmtToIRSB(out, IRStmt_Dirty(fetch));
+}
+
 IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* layout, const VexGuestExtents* extents,
                  const VexArchInfo* host, IRType guest_word, IRType host_word)
 {
@@ -397,7 +516,8 @@ IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* lay
 
    space_code(extents->base[0]);
    forget_temporaries(in);
-   segment.gather = False;
+   live_find(in);
+   insn = (struct insn){ 0 };
    /* What precedes the first instruction is the core's own. */
    for (; i < in->stmts_used && in->stmts[i]->tag != Ist_IMark; i++) {
       learn(in->stmts[i]);
@@ -413,11 +533,20 @@ IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* lay
       UInt    next = 0;
       words += empty ? 0 : 1 + segment.words;
       for (; i < end; i++) {
+         IRStmt* st = in->stmts[i];
          /* An address is known before its statement. */
          for (; next < segment.refs && segment.ref[next].stmt == i; next++)
             if (segment.ref[next].first)
                emit_word(out, at, &segment.ref[next]);
-         addStmtToIRSB(out, in->stmts[i]);
+         if (insn.waits && i == end - 1 && st->Ist.Exit.dst->Ico.U64 != insn.at) {
+            emit_fetch(out, st->Ist.Exit.guard);
+            words++;
+         }
+         if (!is_mark(st))
+            addStmtToIRSB(out, st);
+         /* The core removes a load whose value nobody uses. This one faults, if the program's does. */
+         if (st->tag == Ist_WrTmp && st->Ist.WrTmp.data->tag == Iex_Load && !live(st->Ist.WrTmp.tmp))
+            addStmtToIRSB(out, IRStmt_Put(SINK, IRExpr_RdTmp(st->Ist.WrTmp.tmp)));
       }
       tl_assert(next == segment.refs);
    }

@@ -55,7 +55,40 @@ ULong  ring_tally(void);
 void   ring_enter(ThreadId tid);            /* generated code of this thread is about to run */
 void   ring_leave(ThreadId tid);            /* and has stopped */
 VG_REGPARM(1) void ring_turn(UChar* guest); /* called from generated code when hot.at is beyond hot.limit */
+VG_REGPARM(2) void ring_fetch(UChar* guest, ULong block); /* likewise: runs a block of one instruction, no reference */
 void   fail(const HChar* format, ...) PRINTF_CHECK(1, 2) __attribute__((noreturn));
+
+/* ---- code.c: the bytes of an instruction ---- */
+struct code {
+   UChar map;              /* of opcodes: 0 one byte, 1 behind 0F, 2 behind 0F 38, 3 behind 0F 3A */
+   UChar opcode, modrm;
+   UChar rex;              /* its low four bits, also of a VEX prefix: W R X B */
+   UChar segment;          /* 64 (FS), 65 (GS), else 0 */
+   UChar operand, address; /* sizes in bytes */
+   Bool  vex, wide;        /* wide: VEX.L */
+   Bool  p66, f2, f3;      /* prefixes, also those that VEX implies */
+};
+struct code code_at(Addr at, UInt len);
+Bool code_is_string(const struct code*);
+Bool code_repeats(const struct code*);
+Bool code_is_gather(const struct code*);
+Bool code_is_bit_test(const struct code*);
+UInt code_whole_operand(const struct code*);
+
+/* ---- prepare.c: the program's code before the core optimises it ---- */
+
+/* Where generated code puts values that nobody uses: behind struct hot, 32 bytes. */
+#define SINK (state_bytes + 64)
+
+/* Marks between prepare.c and instrument.c: the lengths of AbiHints, which the core makes for other purposes. */
+#define MARK_LOADED  0x46520001 /* its base derives from a value just loaded */
+#define MARK_STATE   0x46520002 /* all registers are exact here */
+#define MARK_OPERAND 0x46521000 /* plus a size: its base is the address of the instruction's memory operand */
+
+/* ---- live.c: temporaries that are used ---- */
+void live_find(const IRSB*);  /* looks at this code; marks do not count as uses */
+Bool live(IRTemp);
+Bool is_mark(const IRStmt*);
 
 /* ---- instrument.c ---- */
 IRSB* instrument(VgCallbackClosure*, IRSB*, const VexGuestLayout*, const VexGuestExtents*, const VexArchInfo*, IRType,

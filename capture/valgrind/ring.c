@@ -279,3 +279,10 @@ VG_REGPARM(1) void ring_turn(UChar* guest)
    ring_publish();
    *shadow = hot;
 }
+
+VG_REGPARM(2) void ring_fetch(UChar* guest, ULong block)
+{
+   struct hot* shadow = (struct hot*)(guest + state_bytes);
+   *shadow->at++ = block;
+   shadow->tally += FR_TALLY(1, 0, 0);
+}

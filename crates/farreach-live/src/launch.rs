@@ -150,8 +150,9 @@ fn remove_leftovers(base: &Path) {
 
 /// Options of Valgrind's core. All registers are exact at every memory reference, or programs that handle faults and go
 /// on (garbage collectors) would go wrong. Jumps are not followed at translation: that costs more than it gives, and it
-/// merges the two sides of `a && b` into code in which instructions appear that never ran.
-const CORE: [&str; 7] = [
+/// merges the two sides of `a && b` into code in which instructions appear that never ran. Loops are not
+/// unrolled: in the copies, the place of a fault would be that of an instruction before it.
+const CORE: [&str; 8] = [
     "--tool=farreach",
     "--command-line-only=yes",
     "-q",
@@ -159,6 +160,7 @@ const CORE: [&str; 7] = [
     "--vgdb=no",
     "--vex-iropt-register-updates=allregs-at-mem-access",
     "--vex-guest-chase=no",
+    "--vex-iropt-unroll-thresh=0",
 ];
 
 /// Valgrind writes a few small files into the program's directory for temporary files, and fails with a long message

@@ -21,6 +21,7 @@ mod common;
 mod confined;
 mod debian;
 mod faults;
+mod instructions;
 mod mappings;
 mod recorder;
 mod servers;
