@@ -33,8 +33,8 @@ fn instructions_that_valgrind_does_not_know_are_those_of_the_list() {
     let mut text = "#include \"begin.h\"\n#include \"faults.h\"\nmain:\n\tcatch_faults\n".to_owned();
     for (n, instruction) in all.iter().enumerate() {
         let _ = writeln!(text, "\tlea rbx, pool+4096[rip]\n\tlea rsi, [rbx]\n\tlea rdi, [rbx + 64]");
-        let _ = writeln!(text, "\tmov ecx, 2\n\tmov eax, 7\n\txor edx, edx\n\tmov rbp, rsp");
-        let _ = writeln!(text, "\tmov byte ptr signals_seen+4[rip], 0\n\tfaulty {instruction}\n\tmov rsp, rbp");
+        let _ = writeln!(text, "\tmov ecx, 2\n\tmov eax, 7\n\txor edx, edx\n\tmov r13, rsp");
+        let _ = writeln!(text, "\tmov byte ptr signals_seen+4[rip], 0\n\tfaulty {instruction}\n\tmov rsp, r13");
         let _ =
             writeln!(text, "\tcmp byte ptr signals_seen+4[rip], 0\n\tjnz 1f\n\tmov byte ptr pool+256+{n}[rip], 1\n1:");
     }
