@@ -241,6 +241,13 @@ static void learn(const IRStmt* st)
    to->plus = from.plus;
 }
 
+static Bool same_guard(const struct ref* a, const struct ref* b)
+{
+   if (!a->guard || !b->guard)
+      return a->guard == b->guard;
+   return a->guard->tag == Iex_RdTmp && b->guard->tag == Iex_RdTmp && a->guard->Iex.RdTmp.tmp == b->guard->Iex.RdTmp.tmp;
+}
+
 /* The core takes some operands in pieces. What an instruction reads, or writes, without a gap is one access. */
 static void join_pieces(void)
 {
@@ -254,7 +261,7 @@ static void join_pieces(void)
          struct ref * last = &s->ref[kept], *r = &s->ref[i];
          struct known a = known_of(last->addr), b = known_of(r->addr);
          ULong        up = b.plus - a.plus;
-         Bool         one = r->store == last->store && !r->guard && !last->guard && a.root == b.root;
+         Bool         one = r->store == last->store && same_guard(r, last) && a.root == b.root;
          if (one && up <= (whole ? whole : last->size))
             last->size = up + r->size > last->size ? up + r->size : last->size;
          else

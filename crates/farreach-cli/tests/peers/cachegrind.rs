@@ -1,6 +1,7 @@
 //! Are cache misses those that an independent simulator counts? The reference is Cachegrind, one of Valgrind's own
 //! tools: on a real program, for several geometries, each of its misses is one here, and each difference to a whole
-//! machine has a cause that is counted.
+//! machine has a cause that is counted. The references are those of Lackey: both tools see the code after Valgrind has
+//! removed loads whose value nobody uses, which the recorder keeps.
 
 use crate::Alone;
 use std::collections::HashSet;
@@ -8,10 +9,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{command, drain, options, program, scratch, tool};
+use crate::common::{program, scratch, tool};
+use crate::lackey;
 use farreach_hw::cache::{Cache, Shape};
 use farreach_hw::system::{Space, global};
-use farreach_live::Recorder;
 use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_trace::open_trace;
 use farreach_types::addr::Asid;
@@ -51,15 +52,8 @@ fn cachegrind(tool: &Path, program: &Path, (l1, ll): (Shape, Shape)) -> Summary 
     let out = scratch().join(format!("cachegrind-{}.out", std::process::id()));
     let cache = |name: &str, s: Shape| format!("--{name}={},{},{}", s.size, s.ways, s.line);
     let ran = Command::new(tool)
-        // With chasing, Valgrind merges the two sides of `a && b` and counts instructions that never ran.
-        .args([
-            "--vgdb=no",
-            "-q",
-            "--command-line-only=yes",
-            "--vex-guest-chase=no",
-            "--tool=cachegrind",
-            "--cache-sim=yes",
-        ])
+        .args(lackey::COMMON)
+        .args(["--tool=cachegrind", "--cache-sim=yes"])
         .args([cache("I1", l1), cache("D1", l1), cache("LL", ll)])
         .arg(format!("--cachegrind-out-file={}", out.display()))
         .arg(program)
@@ -170,23 +164,20 @@ fn text(accesses: &[Access]) -> PathBuf {
 
 #[test]
 fn every_miss_as_cachegrind_counts_it() {
-    let alone = Alone::new();
+    let _alone = Alone::new();
     let installed = ["/usr/libexec/valgrind/cachegrind-amd64-linux", "/usr/lib/valgrind/cachegrind-amd64-linux"];
-    let Some(installed) = installed.map(Path::new).into_iter().find(|p| p.exists()) else {
-        eprintln!("skipped: this Valgrind comes without Cachegrind");
+    let installed = installed.map(Path::new).into_iter().find(|p| p.exists());
+    let (Some(installed), Some(lackey)) = (installed, lackey::lackey_tool()) else {
+        eprintln!("skipped: this Valgrind comes without Cachegrind or Lackey");
         return;
     };
     let plain = program("plain", &["-static"]);
-    // Both from the same directory, and with what the core adds to the environment, so that the stacks are alike.
+    // Both from the same directory, so that the stacks are alike.
     let copy = tool().join("cachegrind-amd64-linux");
     std::fs::copy(installed, &copy).expect("Cachegrind copied");
     let theirs = GEOMETRIES.map(|geometry| cachegrind(&copy, &plain, geometry));
 
-    alone.empty_environment();
-    let mut options = options();
-    options.valgrind.push("--keep-environment=yes".into());
-    let recording = drain(Recorder::start(&command(&plain, &[]), &options).expect("the program starts"));
-    let accesses: Vec<Access> = recording.accesses.iter().map(|(_, a)| *a).collect();
+    let accesses = lackey::theirs(lackey, &plain);
     assert!(accesses.len() > 50_000, "only {} references", accesses.len());
     for (geometry, theirs) in GEOMETRIES.into_iter().zip(theirs) {
         assert_eq!(by_its_rules(&accesses, geometry), theirs, "{geometry:?}");
