@@ -7,6 +7,7 @@ RUST_MIN := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 FARREACH := target/release/farreach
 TOOL     := target/valgrind/farreach-amd64-linux
 TEXT      = $(dir $(TOOL))farreach-text.so
+GUARD     = $(dir $(TOOL))farreach-guard
 DEMO     := target/demo
 CC1       = $$(gcc -print-prog-name=cc1)
 
@@ -69,6 +70,7 @@ $(FARREACH): deps toolchain
 tool: deps
 	@$(MAKE) --no-print-directory -C capture/valgrind OUT=$(CURDIR)/target/valgrind
 	@$(MAKE) --no-print-directory -C capture/text OUT=$(CURDIR)/target/valgrind
+	@$(MAKE) --no-print-directory -C capture/guard OUT=$(CURDIR)/target/valgrind
 
 # --- make run ---------------------------------------------------------------------------------------------------------
 
@@ -216,7 +218,7 @@ FISH_WORDS = $(IN)/share/fish/vendor_completions.d/farreach.fish
 
 .PHONY: built
 built:
-	@[ -x $(FARREACH) ] && [ -x $(TOOL) ] && [ -e $(TEXT) ] || $(MAKE) --no-print-directory all
+	@[ -x $(FARREACH) ] && [ -x $(TOOL) ] && [ -e $(TEXT) ] && [ -x $(GUARD) ] || $(MAKE) --no-print-directory all
 
 # One page for each subcommand, from the parser.
 man: built
@@ -227,6 +229,7 @@ install: built
 	@install -m 755 $(FARREACH) $(IN)/bin/farreach
 	@install -m 755 $(TOOL) $(IN)/lib/farreach/farreach-amd64-linux
 	@install -m 644 $(TEXT) $(IN)/lib/farreach/farreach-text.so
+	@install -m 755 $(GUARD) $(IN)/lib/farreach/farreach-guard
 	@for file in machines/*/*.toml; do install -D -m 644 $$file $(IN)/share/farreach/$$file || exit 1; done
 	@install -m 644 LICENSE-APACHE LICENSE-MIT capture/LICENSE-GPL-2 README.md CHANGELOG.md CITATION.cff \
 	  $(IN)/share/doc/farreach

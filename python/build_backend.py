@@ -16,6 +16,7 @@ ROOT = HERE.parent
 DATA = HERE / "farreach.data"
 TOOL = "farreach-amd64-linux"
 TEXT = "farreach-text.so"
+GUARD = "farreach-guard"
 
 get_requires_for_build_wheel = maturin.get_requires_for_build_wheel
 get_requires_for_build_editable = maturin.get_requires_for_build_editable
@@ -38,7 +39,7 @@ def _stage() -> None:
         raise SystemExit("farreach: the wheel is built from a clone: pip install ./python in its root")
     _run("cargo", "build", "--release", "--quiet", "--locked", "-p", "farreach-cli")
     tool = ROOT / "target" / "valgrind"
-    for part in ("valgrind", "text"):
+    for part in ("valgrind", "text", "guard"):
         _run("make", "--no-print-directory", "-C", f"capture/{part}", f"OUT={tool}")
     shutil.rmtree(DATA, ignore_errors=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -46,11 +47,12 @@ def _stage() -> None:
         (target / "release" / "farreach", DATA / "scripts" / "farreach"),
         (tool / TOOL, DATA / "data" / "lib" / "farreach" / TOOL),
         (tool / TEXT, DATA / "data" / "lib" / "farreach" / TEXT),
+        (tool / GUARD, DATA / "data" / "lib" / "farreach" / GUARD),
         (ROOT / "capture" / "LICENSE-GPL-2", DATA / "data" / "share" / "doc" / "farreach" / "LICENSE-GPL-2"),
     ]:
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source, place)
-        place.chmod(0o755 if place.parent.name != "farreach" or place.name == TOOL else 0o644)
+        place.chmod(0o755 if place.parent.name != "farreach" or place.name in (TOOL, GUARD) else 0o644)
 
 
 def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):

@@ -231,11 +231,14 @@ void __wrap_vgPlain_am_show_nsegments(Int level, const HChar* who)
 /* ---- Start ---- */
 
 /* The core wants its launcher and library directory from the environment. This tool is its own launcher, also for the
-   children, and lies in its own directory; so the program's environment need not carry them. */
+   children, and lies in its own directory; so the program's environment need not carry them. Its temporary files are in
+   the directory of the run, which farreach removes at every end. */
 HChar* __wrap_vgPlain_getenv(const HChar* name);
 HChar* __wrap_vgPlain_getenv(const HChar* name)
 {
    static HChar self[VKI_PATH_MAX + 1], directory[VKI_PATH_MAX + 1];
+   if (run_dir && VG_(strcmp)(name, "TMPDIR") == 0)
+      return (HChar*)run_dir;
    Bool launcher = VG_(strcmp)(name, "VALGRIND_LAUNCHER") == 0;
    if (!launcher && VG_(strcmp)(name, "VALGRIND_LIB") != 0)
       return __real_vgPlain_getenv(name);

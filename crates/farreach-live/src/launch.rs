@@ -1,15 +1,16 @@
-//! Before the program runs: finding the recorder, the directory of the run.
+//! Before the program runs: finding the recorder and the guard, the directory of the run.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use farreach_types::{Error, Result};
 
+use super::folder::Folder;
+use super::guarded::{Guarded, Start};
 use super::layout::{MAGIC, VERSION, control};
 use super::limits::check_open_files;
 use super::shared::Shared;
@@ -19,6 +20,8 @@ use super::signals::{free_bytes, lock};
 pub const TOOL: &str = "farreach-amd64-linux";
 /// Name of the library, in the same directory, that puts the text of a program on huge pages.
 pub const TEXT_LIBRARY: &str = "farreach-text.so";
+/// Name of the program, in the same directory, that ends what farreach started.
+pub const GUARD: &str = "farreach-guard";
 /// Directory of the recorder, if it is not where this program is installed or was built.
 pub const TOOL_VARIABLE: &str = "FARREACH_VALGRIND_DIR";
 
@@ -70,16 +73,23 @@ fn io(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
 
 /// The directory of the recorder: as given, else from the environment, else the first of `places` that has it.
 pub fn tool_dir(given: Option<&Path>) -> Result<PathBuf> {
+    let what = "build it with 'make -C capture/valgrind' (it needs Debian's package 'valgrind')";
+    directory_of(TOOL, "recorder", given, what)
+}
+
+/// The guard, which lies beside the recorder.
+pub fn guard(given: Option<&Path>) -> Result<PathBuf> {
+    Ok(directory_of(GUARD, "guard of programs", given, "build it with 'make -C capture/guard'")?.join(GUARD))
+}
+
+fn directory_of(name: &str, what: &str, given: Option<&Path>, hint: &str) -> Result<PathBuf> {
     let from_variable = || std::env::var_os(TOOL_VARIABLE).filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let here = || std::env::current_exe().map(|exe| places(&exe)).unwrap_or_default();
     let looked = given.map(Path::to_path_buf).or_else(from_variable).map_or_else(here, |named| vec![named]);
-    let dir = looked.iter().find(|dir| dir.join(TOOL).is_file()).ok_or_else(|| Error::Trace {
-        file: "recorder".into(),
+    let dir = looked.iter().find(|dir| dir.join(name).is_file()).ok_or_else(|| Error::Trace {
+        file: what.into(),
         place: looked.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", "),
-        what: format!(
-            "{TOOL} is not there; build it with 'make -C capture/valgrind' (it needs Debian's package 'valgrind'), or \
-             set {TOOL_VARIABLE} to its directory"
-        ),
+        what: format!("{name} is not there; {hint}, or set {TOOL_VARIABLE} to its directory"),
     })?;
     dir.canonicalize().map_err(io(dir))
 }
@@ -93,59 +103,28 @@ fn places(exe: &Path) -> Vec<PathBuf> {
     installed.into_iter().chain(above.iter().map(|dir| dir.join("valgrind"))).collect()
 }
 
-/// The directory of a run; removed when this value is dropped.
-pub struct RunDir(pub PathBuf);
-
-impl RunDir {
-    /// Makes one in memory if there is room, else in the directory for temporary files.
-    pub fn create(base: Option<&Path>) -> Result<RunDir> {
-        static RUNS: AtomicU32 = AtomicU32::new(0);
-        const ROOM: u64 = 64 << 20;
-        let shm = Path::new("/dev/shm");
-        let temp = std::env::temp_dir();
-        let base = base.unwrap_or(if free_bytes(shm).is_some_and(|n| n >= ROOM) { shm } else { &temp });
-        remove_leftovers(base);
-        let n = RUNS.fetch_add(1, Ordering::Relaxed);
-        let dir = base.join(format!("farreach-{}-{n}", std::process::id()));
-        fs::DirBuilder::new().mode(0o700).create(&dir).map_err(io(&dir))?;
-        Ok(RunDir(dir))
-    }
-
-    /// Makes, locks and maps the control file. By the lock recorders know that the reader is alive.
-    pub fn control(&self) -> Result<(Shared, File)> {
-        let path = self.0.join("control");
-        let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(io(&path))?;
-        file.set_len(control::BYTES as u64).map_err(io(&path))?;
-        lock(&file).map_err(io(&path))?;
-        let shared = Shared::map(&file, control::BYTES).map_err(io(&path))?;
-        shared.u32(control::VERSION).store(VERSION, Ordering::SeqCst);
-        let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |about| about.ino());
-        shared.u32(control::PID_NAMESPACE).store(namespace as u32, Ordering::SeqCst);
-        shared.u32(control::NEXT_BLOCK).store(1, Ordering::SeqCst);
-        shared.u64(control::MAGIC).store(MAGIC, Ordering::SeqCst);
-        Ok((shared, file))
-    }
+/// Makes the directory of a run: in `base`, or in memory if there is room, else in the directory for temporary files.
+pub fn run_dir(base: Option<&Path>) -> Result<Folder> {
+    const ROOM: u64 = 64 << 20;
+    let shm = Path::new("/dev/shm");
+    let temp = std::env::temp_dir();
+    let base = base.unwrap_or(if free_bytes(shm).is_some_and(|n| n >= ROOM) { shm } else { &temp });
+    Folder::create(base).map_err(io(base))
 }
 
-impl Drop for RunDir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A farreach that was killed could not remove its directory.
-fn remove_leftovers(base: &Path) {
-    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let pid = name
-            .to_str()
-            .and_then(|n| n.strip_prefix("farreach-"))
-            .and_then(|n| n.split('-').next())
-            .map(str::to_owned);
-        if pid.is_some_and(|p| p.parse::<u32>().is_ok() && !Path::new("/proc").join(p).exists()) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
+/// Makes, locks and maps the control file of a run. By the lock recorders know that the reader is alive.
+pub fn control(run_dir: &Path) -> Result<(Shared, File)> {
+    let path = run_dir.join("control");
+    let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(io(&path))?;
+    file.set_len(control::BYTES as u64).map_err(io(&path))?;
+    lock(&file).map_err(io(&path))?;
+    let shared = Shared::map(&file, control::BYTES).map_err(io(&path))?;
+    shared.u32(control::VERSION).store(VERSION, Ordering::SeqCst);
+    let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |about| about.ino());
+    shared.u32(control::PID_NAMESPACE).store(namespace as u32, Ordering::SeqCst);
+    shared.u32(control::NEXT_BLOCK).store(1, Ordering::SeqCst);
+    shared.u64(control::MAGIC).store(MAGIC, Ordering::SeqCst);
+    Ok((shared, file))
 }
 
 /// Options of Valgrind's core. All registers are exact at every memory reference, or programs that handle faults and go
@@ -163,43 +142,17 @@ const CORE: [&str; 8] = [
     "--vex-iropt-unroll-thresh=0",
 ];
 
-/// Valgrind writes a few small files into the program's directory for temporary files, and fails with a long message
-/// when it cannot.
-fn check_temporary_files(run_dir: &Path) -> Result<()> {
-    let dir = std::env::temp_dir();
-    let mut name = run_dir.file_name().unwrap_or_default().to_owned();
-    name.push(".probe");
-    let probe = dir.join(name);
-    let why = |e: std::io::Error| Error::Trace {
-        file: "recorder".into(),
-        place: format!("directory for temporary files, {}", dir.display()),
-        what: format!("{e}; set TMPDIR to a directory that can be written"),
-    };
-    File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(why)
-}
-
-/// Removes the temporary files of a recorder that failed. Otherwise Valgrind removes them as soon as it has opened
-/// them.
-pub fn remove_temporary_files(pid: u32) {
-    let of_it = format!("valgrind_proc_{pid}_");
-    for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
-        if entry.file_name().as_encoded_bytes().starts_with(of_it.as_bytes()) {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
-}
-
 /// Starts the program under the recorder, with standard streams, directory and environment of this process, unless
 /// `options` changes them.
-pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], options: &Options) -> Result<Child> {
+pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], options: &Options) -> Result<Guarded> {
     check_open_files()?;
-    check_temporary_files(run_dir)?;
     let tool = tool_dir.join(TOOL);
     let mut run_option = OsString::from("--run-dir=");
     run_option.push(run_dir);
     let mut log_option = OsString::from("--log-file=");
     log_option.push(run_dir.join("log.%p"));
-    let mut recorded = Command::new(&tool);
+    let mut start = Start::new(&tool, Some(run_dir), options.tool_dir.as_deref()).map_err(io(&tool))?;
+    let recorded = start.command();
     recorded.args(CORE).args([run_option, log_option]).args(&options.valgrind).arg("--").args(command);
     recorded.envs(options.environment.iter().cloned());
     if let Some(dir) = &options.directory {
@@ -211,5 +164,5 @@ pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], options: &Op
     if let Some(path) = &options.stdout {
         recorded.stdout(File::create(path).map_err(io(path))?);
     }
-    recorded.spawn().map_err(io(&tool))
+    start.spawn().map_err(io(&tool))
 }

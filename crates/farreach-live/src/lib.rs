@@ -19,12 +19,15 @@ mod counts;
 mod decode;
 mod elf;
 mod fault;
+mod folder;
 #[doc(hidden)]
 pub mod fuzz;
 mod guard;
+pub mod guarded;
 mod launch;
 mod layout;
 mod limits;
+mod lock;
 mod log;
 mod memory;
 pub mod native;

@@ -5,9 +5,10 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use crate::guarded::{Guarded, Start};
 use crate::recorder::Exit;
 
 /// Times between two looks at the program: the first, and the longest.
@@ -63,14 +64,13 @@ impl Seen {
     }
 }
 
-/// A program that runs. Dropped before its end, it is killed.
+/// A program that runs. Dropped, it is killed with all that it started and that is left.
 pub struct Running {
-    child: Child,
+    program: Guarded,
     seen: Seen,
     no_huge_pages: bool,
     next: Instant,
     pause: Duration,
-    over: bool,
 }
 
 impl Running {
@@ -79,20 +79,20 @@ impl Running {
     /// # Errors
     /// The system does not start it, or its standard input cannot be opened.
     pub fn start(command: &[OsString], way: &Way) -> io::Result<Running> {
-        let child = start(command, way)?;
+        let program = start(command, way)?;
         let (seen, no_huge_pages) = (Seen::default(), way.no_huge_pages);
-        Ok(Running { child, seen, no_huge_pages, next: Instant::now(), pause: LOOKS[0], over: false })
+        Ok(Running { program, seen, no_huge_pages, next: Instant::now(), pause: LOOKS[0] })
     }
 
     /// Its process id.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.program.pid()
     }
 
     /// Looks at it, unless it did so a moment ago; then only at what changes fast.
     pub fn look(&mut self) {
         if Instant::now() >= self.next {
-            look(self.child.id(), self.no_huge_pages, &mut self.seen);
+            look(self.program.pid(), self.no_huge_pages, &mut self.seen);
             self.pause = (self.pause * 2).min(LOOKS[1]);
             self.next = Instant::now() + self.pause;
         } else if self.seen.pooled
@@ -107,58 +107,23 @@ impl Running {
     /// # Errors
     /// The system cannot tell.
     pub fn ended(&mut self) -> io::Result<Option<(Exit, Native)>> {
-        let Some((user, system, exit)) = ended(self.child.id())? else { return Ok(None) };
-        self.over = true;
+        let Some(ended) = self.program.try_wait()? else { return Ok(None) };
+        let (user, system) = (ended.user, ended.system);
         let seen = std::mem::take(&mut self.seen);
-        Ok(Some((exit, Native { user, system, resident_bytes: seen.resident, seen })))
+        Ok(Some((ended.status.into(), Native { user, system, resident_bytes: seen.resident, seen })))
     }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        if !self.over {
-            // It may have ended by itself.
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
-    }
-}
-
-fn start(command: &[OsString], way: &Way) -> io::Result<Child> {
-    let mut run = Command::new(&command[0]);
+fn start(command: &[OsString], way: &Way) -> io::Result<Guarded> {
+    let mut start = Start::new(&command[0], None, None)?;
+    let run = start.command();
     run.args(&command[1..]).envs(way.environment.iter().cloned()).stdout(Stdio::null());
     run.stdin(way.stdin.as_ref().map_or(Ok(Stdio::null()), |path| File::open(path).map(Stdio::from))?);
     if way.no_huge_pages {
         // SAFETY: between fork and exec it makes one system call and touches no memory of others.
         unsafe { run.pre_exec(crate::no_huge_pages) };
     }
-    run.spawn()
-}
-
-/// User and system time, and how it ended, once it has.
-fn ended(pid: u32) -> io::Result<Option<(Duration, Duration, Exit)>> {
-    let mut status = 0;
-    // SAFETY: all-zero is a valid rusage; both places are valid for the kernel to write.
-    let (got, usage) = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        (libc::wait4(pid as libc::pid_t, &mut status, libc::WNOHANG, &mut usage), usage)
-    };
-    let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
-    match got {
-        0 => Ok(None),
-        -1 => match io::Error::last_os_error() {
-            e if e.kind() == io::ErrorKind::Interrupted => Ok(None),
-            e => Err(e),
-        },
-        _ => {
-            let exit = if libc::WIFSIGNALED(status) {
-                Exit::Signal(libc::WTERMSIG(status))
-            } else {
-                Exit::Code(libc::WEXITSTATUS(status))
-            };
-            Ok(Some((time(usage.ru_utime), time(usage.ru_stime), exit)))
-        }
-    }
+    start.spawn()
 }
 
 /// Looks at the process and its descendants, and keeps the largest.
@@ -176,8 +141,7 @@ fn look(pid: u32, disabled: bool, seen: &mut Seen) {
         let Ok(status) = fs::read_to_string(folder.join("status")) else { continue };
         let (resident, pool) = memory(&status);
         let Ok(program) = fs::read_link(folder.join("exe")) else { continue };
-        // Before exec it is a copy of this process.
-        if resident < seen.resident || std::env::current_exe().is_ok_and(|own| own == program) {
+        if resident < seen.resident {
             continue;
         }
         (seen.pid, seen.resident) = (pid, resident);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Child;
+use std::process::ExitStatus;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -16,12 +16,13 @@ use super::advice::keep_freed_memory;
 use super::check::check_program;
 use super::counts::Counts;
 use super::decode::Decoder;
-use super::launch::{Options, RunDir, error, spawn, tool_dir};
+use super::folder::Folder;
+use super::guarded::Guarded;
+use super::launch::{self, Options, error, spawn, tool_dir};
 use super::layout::control;
 use super::process::Process;
 use super::shared::Shared;
 use super::signals::{Watch, send};
-use super::wait;
 
 mod images;
 mod poll;
@@ -39,6 +40,12 @@ pub enum Exit {
     Code(i32),
     /// Killed by this signal.
     Signal(i32),
+}
+
+impl From<ExitStatus> for Exit {
+    fn from(status: ExitStatus) -> Exit {
+        status.code().map_or_else(|| Exit::Signal(status.signal().unwrap_or(0)), Exit::Code)
+    }
 }
 
 /// Summary of a finished recording.
@@ -63,7 +70,7 @@ pub struct Report {
 /// A program being recorded. Dropping it ends the program.
 pub struct Recorder {
     command: OsString,
-    child: Child,
+    program: Guarded,
     exit: Option<Exit>,
     /// Known when `exit` is.
     cpu: Duration,
@@ -89,8 +96,8 @@ pub struct Recorder {
     grace: Duration,
     killed: bool,
     failed: bool,
-    // Last, so that it is dropped last.
-    dir: RunDir,
+    // Last, so that it is dropped last: when all processes are gone.
+    dir: Folder,
 }
 
 impl Recorder {
@@ -100,15 +107,15 @@ impl Recorder {
         check_program(program)?;
         keep_freed_memory();
         let tool = tool_dir(options.tool_dir.as_deref())?;
-        let dir = RunDir::create(options.shared_dir.as_deref())?;
-        let (control, lock) = dir.control()?;
+        let dir = launch::run_dir(options.shared_dir.as_deref())?;
+        let (control, lock) = launch::control(dir.path())?;
         let signals = Watch::begin();
-        let child = spawn(&tool, &dir.0, command, options)?;
+        let running = spawn(&tool, dir.path(), command, options)?;
         let mut first = Process::announced(0, Asid(0));
-        first.set_pid(child.id());
+        first.set_pid(running.pid());
         let mut recorder = Recorder {
             command: program.clone(),
-            child,
+            program: running,
             exit: None,
             cpu: Duration::ZERO,
             control,
@@ -144,13 +151,13 @@ impl Recorder {
             self.kill_all();
         } else {
             self.interrupted = Some(Instant::now());
-            send(self.child.id(), libc::SIGINT);
+            send(self.program.pid(), libc::SIGINT);
         }
     }
 
     /// Process id of the command. It stays the command's until [`Recorder::finish`].
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.program.pid()
     }
 
     /// Waits for the end of the command. If the stream was not read to its end, the program is killed first.
@@ -165,7 +172,7 @@ impl Recorder {
         }
         Ok(Report {
             exit,
-            pid: self.child.id(),
+            pid: self.program.pid(),
             counts: self.counts,
             verified: self.verified,
             lost: self.lost,
@@ -178,11 +185,14 @@ impl Recorder {
         if let Some(exit) = self.exit {
             return Ok(exit);
         }
-        let (status, cpu) =
-            wait::wait(self.child.id()).map_err(|source| Error::Io { file: "recorder".into(), source })?;
-        let exit = status.code().map_or_else(|| Exit::Signal(status.signal().unwrap_or(0)), Exit::Code);
-        (self.exit, self.cpu) = (Some(exit), cpu);
+        let ended = self.program.wait().map_err(|source| Error::Io { file: self.command_name(), source })?;
+        let exit = Exit::from(ended.status);
+        (self.exit, self.cpu) = (Some(exit), ended.user + ended.system);
         Ok(exit)
+    }
+
+    fn command_name(&self) -> String {
+        self.command.to_string_lossy().into_owned()
     }
 
     fn kill_all(&mut self) {
@@ -196,7 +206,7 @@ impl Recorder {
     fn close(&mut self) {
         self.control.u32(control::CLOSED).store(1, Ordering::SeqCst);
         for p in self.live.values_mut() {
-            p.open(&self.dir.0);
+            p.open(self.dir.path());
             p.wake();
         }
         self.kill_all();
@@ -245,8 +255,6 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         if self.exit.is_none() {
             self.close();
-            let _ = self.child.kill();
-            let _ = self.child.wait();
         }
     }
 }

@@ -12,13 +12,14 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use farreach_kernels::{KERNELS, Kernel, kernel};
 
+use farreach_live::guarded::{Ended, Start};
 use farreach_live::{Options, Recorder, Watch};
 use farreach_types::event::Source;
 use farreach_types::suggest::did_you_mean;
@@ -26,7 +27,7 @@ use farreach_types::suggest::did_you_mean;
 pub use catalogue::{Input, Program, programs};
 pub use farreach_kernels::{KernelSpec, REFERENCES};
 pub use prepare::{cache_dir, install, installed, prepare};
-pub use server::{Last, Load, Recording, RunningLoad, Stage};
+pub use server::{Last, Load, Output, Recording, RunningLoad, Stage};
 
 /// The workload behind a name.
 #[derive(Clone, Copy)]
@@ -173,14 +174,17 @@ impl Prepared {
         let stdin = self.stdin.as_ref().map_or(Ok(Stdio::null()), |path| open(path).map(Stdio::from))?;
         let stdout = File::create(&self.stdout).with_context(|| self.stdout.display().to_string())?;
         let name = self.command[0].display().to_string();
-        let mut command = Command::new(&self.command[0]);
-        command.args(&self.command[1..]).current_dir(&self.directory).stdin(stdin).stdout(stdout);
         let signals = self.load.as_ref().map(|_| Watch::begin());
-        let child = command.spawn().with_context(|| name.clone())?;
-        let (Some(load), Some(signals)) = (self.load.clone(), signals) else {
-            return Ok((wait(child.id()).with_context(|| name)?, None));
+        let begin = || {
+            let mut start = Start::new(&self.command[0], None, None)?;
+            start.command().args(&self.command[1..]).current_dir(&self.directory).stdin(stdin).stdout(stdout);
+            start.spawn()
         };
-        let (beside, mut interrupted) = (RunningLoad::start(load, child.id(), last), false);
+        let mut program = begin().with_context(|| name.clone())?;
+        let (Some(load), Some(signals)) = (self.load.clone(), signals) else {
+            return Ok((program.wait().with_context(|| name)?.into(), None));
+        };
+        let (beside, mut interrupted) = (RunningLoad::start(load, program.pid(), last), false);
         while !beside.is_over() {
             if signals.take().0 > 0 {
                 interrupted = true;
@@ -190,7 +194,7 @@ impl Prepared {
         }
         let time = beside.user_time();
         let result = beside.join();
-        let mut usage = wait(child.id()).with_context(|| name.clone())?;
+        let mut usage = Usage::from(program.wait().with_context(|| name.clone())?);
         ensure!(!interrupted, "interrupted; {name} and its load were ended");
         result?;
         if usage.status.signal() == Some(libc::SIGTERM) {
@@ -200,22 +204,10 @@ impl Prepared {
     }
 }
 
-/// Waits for a child; unlike the standard library's wait it returns the child's resource usage.
-#[expect(unsafe_code, reason = "wait4 fills in two plain structures")]
-fn wait(pid: u32) -> std::io::Result<Usage> {
-    let (mut status, mut used) = (0, unsafe { std::mem::zeroed::<libc::rusage>() });
-    loop {
-        // SAFETY: both pointers are to live variables of the right type.
-        if unsafe { libc::wait4(pid as libc::pid_t, &raw mut status, 0, &raw mut used) } >= 0 {
-            break;
-        }
-        let error = std::io::Error::last_os_error();
-        if error.kind() != std::io::ErrorKind::Interrupted {
-            return Err(error);
-        }
+impl From<Ended> for Usage {
+    fn from(ended: Ended) -> Usage {
+        Usage { status: ended.status, user: ended.user, peak_bytes: ended.peak_bytes }
     }
-    let user = Duration::new(used.ru_utime.tv_sec as u64, used.ru_utime.tv_usec as u32 * 1000);
-    Ok(Usage { status: ExitStatus::from_raw(status), user, peak_bytes: used.ru_maxrss as u64 * 1024 })
 }
 
 #[cfg(test)]

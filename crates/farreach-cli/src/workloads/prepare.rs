@@ -9,13 +9,14 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use farreach_kernels::Rng;
+use farreach_live::guarded::{Ended, Start};
 use farreach_trace::Partial;
 use farreach_types::addr::Bytes;
 
 use super::catalogue::{DIRECTORY, FILLS, Input, LIMIT, PORT, Program, RECORDS};
 use super::inputs::{Maker, maker};
 use super::server::free_port;
-use super::{KernelSpec, Load, Prepared};
+use super::{KernelSpec, Load, Output, Prepared};
 
 /// Where inputs are kept: `farreach/workloads` in `$XDG_CACHE_HOME`, or in `~/.cache`.
 ///
@@ -110,7 +111,7 @@ pub fn prepare(program: &Program, kernel_spec: &KernelSpec, steady: bool) -> Res
             .collect(),
         port,
         directory: directory.clone(),
-        output: directory.join("load"),
+        output: Output::Named(directory.join("load")),
     });
     Ok(Prepared { command, stdin, stdout: directory.join("stdout"), directory, load })
 }
@@ -118,14 +119,13 @@ pub fn prepare(program: &Program, kernel_spec: &KernelSpec, steady: bool) -> Res
 /// A command whose output is of interest only if it fails.
 fn run_step(words: &[OsString], directory: &Path) -> Result<()> {
     let name = words[0].display().to_string();
-    let output = Command::new(&words[0]).args(&words[1..]).current_dir(directory).stdin(Stdio::null()).output();
-    let output = output.with_context(|| name.clone())?;
-    ensure!(
-        output.status.success(),
-        "{name}: {}\n{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr).trim_end()
-    );
+    let run = || {
+        let mut start = Start::new(&words[0], None, None)?;
+        start.command().args(&words[1..]).current_dir(directory).stdin(Stdio::null()).stderr(Stdio::piped());
+        start.output()
+    };
+    let (Ended { status, .. }, [_, errors]) = run().with_context(|| name.clone())?;
+    ensure!(status.success(), "{name}: {status}\n{}", String::from_utf8_lossy(&errors).trim_end());
     Ok(())
 }
 

@@ -2,13 +2,15 @@
 //!
 //! A thread waits until the server's port answers, runs the load to its end, and ends the server in its regular way
 //! (SIGTERM). In no case does either keep running: the load is killed when it is not needed any more, the server when
-//! it does not end.
+//! it does not end. What they have started ends with them.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
+use std::io::{Seek, SeekFrom};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
@@ -17,6 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use farreach_types::event::{Batch, Source};
 
+use farreach_live::guarded::{Guarded, Start};
 use farreach_live::{Exit, Recorder, Report, is_running, send};
 
 /// Polling interval of the two programs.
@@ -38,7 +41,68 @@ pub struct Load {
     /// The directory they run in.
     pub directory: PathBuf,
     /// Where their output goes.
-    pub output: PathBuf,
+    pub output: Output,
+}
+
+/// Where the output of a load goes.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// This file, which stays.
+    Named(PathBuf),
+    /// A file without a name, which is gone when nobody has it open.
+    Unnamed(Arc<File>),
+}
+
+impl Output {
+    /// A file without a name.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn unnamed() -> Result<Output> {
+        let file = tempfile::tempfile().with_context(|| std::env::temp_dir().display().to_string())?;
+        Ok(Output::Unnamed(Arc::new(file)))
+    }
+
+    /// The file, empty.
+    fn begin(&self) -> std::io::Result<File> {
+        match self {
+            Output::Named(path) => File::create(path),
+            Output::Unnamed(file) => {
+                file.set_len(0)?;
+                (&**file).seek(SeekFrom::Start(0))?;
+                file.try_clone()
+            }
+        }
+    }
+
+    /// What was written; empty where it cannot be read.
+    pub fn text(&self) -> String {
+        let bytes = match self {
+            Output::Named(path) => fs::read(path).unwrap_or_default(),
+            Output::Unnamed(file) => {
+                let mut bytes = vec![0; file.metadata().map_or(0, |about| about.len() as usize)];
+                let read = file.read_exact_at(&mut bytes, 0);
+                read.map_or(Vec::new(), |()| bytes)
+            }
+        };
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// For a message: where it is, or its end.
+    fn shown(&self) -> String {
+        const LINES: usize = 10;
+        match self {
+            Output::Named(path) => format!("its output is in {}", path.display()),
+            Output::Unnamed(_) => {
+                let text = self.text();
+                let lines: Vec<&str> = text.lines().collect();
+                match lines.len() {
+                    0 => "it has no output".into(),
+                    n => format!("its output ends with:\n{}", lines[n.saturating_sub(LINES)..].join("\n")),
+                }
+            }
+        }
+    }
 }
 
 /// A free port.
@@ -214,10 +278,12 @@ impl Load {
             sleep(POLL_INTERVAL);
         }
         let ready = Instant::now();
-        let log = File::create(&self.output).with_context(|| self.output.display().to_string())?;
+        let log = self.output.begin().context("the output of the load")?;
         let Some((measured, fill)) = self.commands.split_last() else { return Ok(()) };
+        // What a command leaves in the background may serve the next.
+        let mut ran = Vec::new();
         for words in fill {
-            if !self.run(words, &log, server, state)? {
+            if !self.run(words, &log, server, state, &mut ran)? {
                 return Ok(());
             }
         }
@@ -226,7 +292,7 @@ impl Load {
         let begun = Instant::now();
         loop {
             let before = user_time(server);
-            if !self.run(measured, &log, server, state)? {
+            if !self.run(measured, &log, server, state, &mut ran)? {
                 break;
             }
             let used = user_time(server).saturating_sub(before);
@@ -238,8 +304,8 @@ impl Load {
         *state.took.lock().expect("no panic while it is locked") = ready.elapsed();
         ensure!(
             is_running(server) || !self.is_answered(),
-            "the server went into the background: its process ended, and port {} still answers; keep it in the \
-             foreground, as `nginx -g 'daemon off;'` does, and end the one that runs now",
+            "the server went into the background: its process ended, and port {} still answered; keep it in the \
+             foreground, as `nginx -g 'daemon off;'` does",
             self.port
         );
         state.hold(Stage::Served, last == Last::Held, server);
@@ -247,14 +313,26 @@ impl Load {
     }
 
     /// Runs one command to its end; false if the run is stopped.
-    fn run(&self, words: &[OsString], log: &File, server: u32, state: &State) -> Result<bool> {
+    fn run(
+        &self,
+        words: &[OsString],
+        log: &File,
+        server: u32,
+        state: &State,
+        ran: &mut Vec<Guarded>,
+    ) -> Result<bool> {
         let name = words[0].display();
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).current_dir(&self.directory).stdin(Stdio::null());
-        command.stdout(log.try_clone()?).stderr(log.try_clone()?);
-        let child = command.spawn().with_context(|| format!("the load, {name}"))?;
-        attend(child, server, state)
-            .with_context(|| format!("the load, {name}; its output is in {}", self.output.display()))
+        let begin = || {
+            let mut start = Start::new(&words[0], None, None)?;
+            let command = start.command();
+            command.args(&words[1..]).current_dir(&self.directory).stdin(Stdio::null());
+            command.stdout(log.try_clone()?).stderr(log.try_clone()?);
+            start.spawn()
+        };
+        let mut program = begin().with_context(|| format!("the load, {name}"))?;
+        let attended = attend(&mut program, server, state);
+        ran.push(program);
+        attended.with_context(|| format!("the load, {name}; {}", self.output.shown()))
     }
 }
 
@@ -272,10 +350,10 @@ fn user_time(server: u32) -> Duration {
 }
 
 /// Waits for a command of the load; false if the run is stopped.
-fn attend(mut child: Child, server: u32, state: &State) -> Result<bool> {
+fn attend(program: &mut Guarded, server: u32, state: &State) -> Result<bool> {
     let mut alone = None;
     loop {
-        if let Some(status) = child.try_wait()? {
+        if let Some(status) = program.try_wait()?.map(|ended| ended.status) {
             // The status of a stopped program does not matter.
             let stopped = state.is_stopped();
             ensure!(status.success() || stopped, "{status}");
@@ -284,8 +362,7 @@ fn attend(mut child: Child, server: u32, state: &State) -> Result<bool> {
         let stopped = state.is_stopped();
         let alone = !is_running(server) && alone.get_or_insert_with(Instant::now).elapsed() > LATE;
         if stopped || alone {
-            child.kill()?;
-            child.wait()?;
+            program.end()?;
             ensure!(stopped, "its server ended before it did");
             return Ok(false);
         }

@@ -277,13 +277,14 @@ fn contents(root: &Path) -> String {
 /// Settings are those of before after any end, SIGKILL too.
 #[test]
 fn settings_are_restored_after_kill_9() {
-    use farreach_live::settings::{Change, Changed};
+    use farreach_live::settings::{Change, Changed, Lock};
     let dir = Dir::new();
     let root = system(&dir, "madvise", &[]);
     let file = root.join(THP).join("enabled");
     if let Some(file) = std::env::var_os("FARREACH_TEST_HOLD_SETTING") {
         // The child of this test: it holds a changed setting until it is killed.
-        let _changed = Changed::make(&[Change { file: file.into(), value: "always".into() }]).unwrap();
+        let mut lock = Lock::take(&PathBuf::from(&file).with_extension("lock")).unwrap();
+        let _changed = Changed::make(&mut lock, &[Change { file: file.into(), value: "always".into() }]).unwrap();
         std::thread::sleep(Duration::from_secs(60));
         return;
     }

@@ -32,6 +32,7 @@ fn an_installation_works_by_itself_and_goes_again() {
     for name in [
         "bin/farreach",
         "lib/farreach/farreach-amd64-linux",
+        "lib/farreach/farreach-guard",
         "lib/farreach/farreach-text.so",
         "share/bash-completion/completions/farreach",
         "share/doc/farreach/LICENSE-MIT",

@@ -22,6 +22,7 @@ mod confined;
 mod debian;
 mod faults;
 mod instructions;
+mod killed;
 mod mappings;
 mod recorder;
 mod servers;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::common::{command, options, program, scratch};
-use farreach_cli::workloads::{Last, Load, Prepared, Recording, RunningLoad, Stage};
+use farreach_cli::workloads::{Last, Load, Output, Prepared, Recording, RunningLoad, Stage};
 use farreach_live::{Exit, Options, Recorder};
 use farreach_types::event::Source;
 
@@ -36,7 +36,7 @@ impl Case {
     fn load(&self, scripts: &[&str]) -> Load {
         let port = self.port.to_string();
         let commands = scripts.iter().map(|script| command(Path::new("/bin/bash"), &["-c", script, &port])).collect();
-        Load { commands, port: self.port, directory: self.directory.clone(), output: self.directory.join("load") }
+        Load { commands, port: self.port, directory: self.directory.clone(), output: Output::Named(self.directory.join("load")) }
     }
 
     fn record(&self, server: &Path, scripts: &[&str]) -> Recording {

@@ -14,7 +14,7 @@ impl Recorder {
         // An exec makes a ring that no fork announced.
         let mut process = self.live.remove(&ring).unwrap_or_else(|| Process::announced(ring, Asid(u32::MAX)));
         let place = format!("ring {ring}");
-        let words = process.take_chunk(&self.dir.0).map_err(|e| self.wrong(&place, e))?;
+        let words = process.take_chunk(self.dir.path()).map_err(|e| self.wrong(&place, e))?;
         self.decode(process, words, false)
     }
 
@@ -109,6 +109,6 @@ impl Recorder {
     }
 
     pub(super) fn remove_ring(&self, ring: u32) {
-        let _ = std::fs::remove_file(self.dir.0.join(format!("ring.{ring}")));
+        let _ = std::fs::remove_file(self.dir.path().join(format!("ring.{ring}")));
     }
 }

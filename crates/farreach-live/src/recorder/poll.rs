@@ -33,7 +33,7 @@ impl Recorder {
     /// Resizes the rings of writers whose limit of file size forbids it to them.
     pub(super) fn size_rings(&self) -> Result<()> {
         for ring in 0..self.control.u32(control::NEXT_RING).load(Ordering::SeqCst) {
-            let Some(file) = Process::ring_file(&self.dir.0, ring) else { continue };
+            let Some(file) = Process::ring_file(self.dir.path(), ring) else { continue };
             reserve(&file, RING_BYTES as u64)
                 .map_err(|e| self.wrong("recorder", format!("room for ring {ring}: {e}")))?;
         }
@@ -60,7 +60,7 @@ impl Recorder {
             self.interrupted.get_or_insert_with(Instant::now);
         }
         if let Some(signal) = forward {
-            send(self.child.id(), signal);
+            send(self.program.pid(), signal);
         }
         if self.killed || self.interrupted.is_some_and(|since| since.elapsed() > self.grace) {
             self.kill_all();
@@ -74,7 +74,7 @@ impl Recorder {
         let unborn: Vec<u32> = self
             .live
             .iter_mut()
-            .filter_map(|(&r, p)| (p.open(&self.dir.0).is_none() && p.pid == 0).then_some(r))
+            .filter_map(|(&r, p)| (p.open(self.dir.path()).is_none() && p.pid == 0).then_some(r))
             .collect();
         if unborn.is_empty() || unborn.len() < self.live.len() {
             self.unborn_since = None;

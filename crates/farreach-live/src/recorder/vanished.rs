@@ -7,13 +7,11 @@ use farreach_types::Result;
 use farreach_types::addr::Asid;
 use farreach_types::event::{Batch, End, Op};
 
-use super::super::launch::remove_temporary_files;
 use super::super::layout::{ORDER, control};
 use super::super::limits::{self, Limit};
 use super::super::log::Log;
 use super::super::process::Process;
-use super::super::wait;
-use super::{Recorder, UNBORN};
+use super::{Exit, Recorder, UNBORN};
 
 impl Recorder {
     /// Whether published chunks are waiting.
@@ -26,19 +24,19 @@ impl Recorder {
         let rings = 0..self.control.u32(control::NEXT_RING).load(Ordering::SeqCst);
         let unknown = rings.rev().filter(|ring| !self.live.contains_key(ring));
         let mut images = unknown.map(|ring| Process::announced(ring, Asid(u32::MAX)));
-        images.find_map(|mut image| (image.open(&self.dir.0).is_some() && image.own == own).then_some(image))
+        images.find_map(|mut image| (image.open(self.dir.path()).is_some() && image.own == own).then_some(image))
     }
 
     /// Handles a process that vanished without an end record: takes its remaining words.
     pub(super) fn finish_vanished(&mut self, ring: u32) -> Result<()> {
         let Some(process) = self.live.get_mut(&ring) else { return Ok(()) };
-        if process.pending(&self.dir.0) > 0 {
+        if process.pending(self.dir.path()) > 0 {
             // Its published chunks come in their order, unless it died between publishing and taking its place in the
             // order: then that place stays empty, or was never taken.
             let head = self.control.u64(control::HEAD).load(Ordering::SeqCst);
             let place = |n: u64| self.control.u32(control::ORDER + 4 * (n % ORDER) as usize).load(Ordering::SeqCst);
             let in_turn = (self.next_place..head).filter(|&n| place(n) == ring + 1).count() as u64;
-            if process.pending(&self.dir.0) > in_turn && (head == self.next_place || place(self.next_place) == 0) {
+            if process.pending(self.dir.path()) > in_turn && (head == self.next_place || place(self.next_place) == 0) {
                 self.next_place = head.min(self.next_place + 1);
                 return self.take(ring);
             }
@@ -60,21 +58,20 @@ impl Recorder {
         }
         let Some(mut process) = self.live.remove(&ring) else { return Ok(()) };
         let pid = process.pid;
-        let words = process.take_unpublished(&self.dir.0);
-        let started = process.open(&self.dir.0).is_some();
+        let words = process.take_unpublished(self.dir.path());
+        let started = process.open(self.dir.path()).is_some();
         self.decode(process, words, true)?;
         let Some(process) = self.live.remove(&ring) else { return Ok(()) };
         let asid = process.asid;
         self.count(&process);
         self.remove_ring(ring);
-        let log = Log::read(&self.dir.0, pid);
+        let log = Log::read(self.dir.path(), pid);
         // A program records how it ended, unless a signal from outside ended it.
-        let unexplained = pid == self.child.id() && wait::has_exited(pid);
+        let unexplained = pid == self.program.pid() && matches!(self.wait(), Ok(Exit::Code(_)));
         let unborn = ring == 0 && !started;
         let failure =
             log.failure().or_else(|| (unexplained || unborn && self.interrupted.is_none()).then(|| log.tail()));
         if let Some(why) = failure {
-            remove_temporary_files(pid);
             let mut why =
                 if why.is_empty() { "; its message, if any, stands above".to_owned() } else { format!(":\n{why}") };
             if let Some(limit) = limits::soft(Limit::AddressSpace).filter(|_| why.contains("out of memory")) {

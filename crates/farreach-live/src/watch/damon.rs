@@ -5,7 +5,8 @@
 use super::clear_refs::Flush;
 use super::frames::{framed, ranges};
 use super::{Present, Seen, Watcher};
-use crate::guard::{Change, Guard};
+use crate::guard::{Guard, Undo};
+use crate::lock::{Lock, Refused};
 use crate::tries::{Failure, Tried};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// DAMON's files, which are one set for everybody.
 const FOLDER: &str = "/sys/kernel/mm/damon/admin/kdamonds";
+/// The lock of who uses them.
+const LOCK: &str = "/run/farreach-damon";
 const PAGE: u64 = 4096;
 /// Pages of a block, log2.
 const BLOCK: u32 = 9;
@@ -47,7 +50,7 @@ enum Operations {
 
 /// Whether it can be used: that it is there, that it is not in use, and what it can do.
 pub fn ready() -> Tried {
-    let operations = Held::take(Path::new(FOLDER))?.operations;
+    let operations = Held::take(Path::new(FOLDER), Path::new(LOCK))?.operations;
     Ok(match operations {
         Operations::Virtual => "it takes addresses of a process (fvaddr)".into(),
         Operations::Physical => "it takes physical addresses (paddr)".into(),
@@ -59,11 +62,13 @@ pub fn ready() -> Tried {
 struct Held {
     folder: PathBuf,
     operations: Operations,
+    // Before the lock, so that it is dropped first.
     _guard: Guard,
+    _lock: Lock,
 }
 
 impl Held {
-    fn take(folder: &Path) -> Result<Held, Failure> {
+    fn take(folder: &Path, lock: &Path) -> Result<Held, Failure> {
         let number = folder.join("nr_kdamonds");
         let failed = |file: &Path, error: io::Error| match error.kind() {
             ErrorKind::NotFound => Failure::new(format!("there is no {}", file.display()))
@@ -73,17 +78,24 @@ impl Held {
         };
         let read = |file: &Path| get(file).map_err(|e| failed(file, e));
         let write = |file: &Path, value: u64| set(file, value).map_err(|e| failed(file, e));
+        read(&number)?; // who may not read it is told so
+        let mut lock = Lock::take(lock).map_err(|refused| match refused {
+            Refused::System(e) => Failure::of("the lock of DAMON", e),
+            held @ Refused::Held { .. } => Failure::new(format!("another farreach uses DAMON: {held}")),
+        })?;
         if read(&number)? != "0" {
             return Err(Held::in_use(folder));
         }
         // Off first: the kernel takes no number while one is on.
-        let end = [(folder.join("0/state"), "off"), (number.clone(), "0")];
-        let end = end.map(|(file, value)| Change { file, value: value.to_owned() });
+        let undo = [(folder.join("0/state"), "off", "on"), (number.clone(), "0", "1")];
+        let undo = undo.map(|(file, before, set)| Undo { file, before: before.to_owned(), set: set.to_owned() });
+        let of_guard = |e| Failure::of("the process that turns DAMON off", e);
+        lock.note(&undo).map_err(of_guard)?;
         // There may be nothing to turn off: DAMON ends with the process that it watches.
-        let guard = Guard::start("farreach-turns-damon-off", &end, Stdio::null())
-            .map_err(|e| Failure::of("the process that turns DAMON off", e))?;
+        let guard = Guard::start(&undo, lock.file(), Stdio::null()).map_err(of_guard)?;
         write(&number, 1)?;
-        let mut held = Held { folder: folder.to_owned(), operations: Operations::Virtual, _guard: guard };
+        let operations = Operations::Virtual;
+        let mut held = Held { folder: folder.to_owned(), operations, _guard: guard, _lock: lock };
         write(&folder.join("0/contexts/nr_contexts"), 1)?;
         let known = read(&held.path("avail_operations"))?;
         let knows = |name: &str| known.split_whitespace().any(|word| word == name);
@@ -143,7 +155,7 @@ pub(super) struct Damon {
 
 impl Damon {
     pub(super) fn open(pid: i32) -> Result<Damon, Failure> {
-        let (held, flush) = (Held::take(Path::new(FOLDER))?, Flush::open(pid));
+        let (held, flush) = (Held::take(Path::new(FOLDER), Path::new(LOCK))?, Flush::open(pid));
         Ok(Damon { pid, held, flush, on: false, length: Duration::ZERO, watched: BTreeMap::new(), sampled: false })
     }
 
@@ -316,8 +328,9 @@ mod tests {
     }
 
     /// Files like those of an unused DAMON.
-    fn files() -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("farreach-damon-{}", std::process::id()));
+    fn files() -> tempfile::TempDir {
+        let made = tempfile::tempdir().unwrap();
+        let folder = made.path();
         let context = folder.join("0/contexts/0");
         fs::create_dir_all(context.join("schemes/0/tried_regions")).unwrap();
         let files = ["nr_kdamonds", "0/state", "0/contexts/nr_contexts"].map(|name| folder.join(name));
@@ -325,7 +338,7 @@ mod tests {
         files.for_each(|file| fs::write(file, "").unwrap());
         fs::write(context.join("avail_operations"), "vaddr fvaddr paddr\n").unwrap();
         fs::write(folder.join("nr_kdamonds"), "0\n").unwrap();
-        folder
+        made
     }
 
     /// After any end, SIGKILL too. (The files are not the kernel's, which may be in use here or not be there.)
@@ -334,17 +347,22 @@ mod tests {
         const HOLDS: &str = "FARREACH_TEST_HOLD_DAMON";
         if let Some(folder) = std::env::var_os(HOLDS) {
             // The child of this test: it holds DAMON until it is killed.
-            let held = Held::take(Path::new(&folder)).unwrap();
+            let folder = Path::new(&folder);
+            let held = Held::take(folder, &folder.join("lock")).unwrap();
             held.state("on").unwrap();
             std::thread::sleep(Duration::from_secs(60));
             return;
         }
-        let folder = files();
+        let made = files();
+        let (folder, lock) = (made.path(), made.path().join("lock"));
         let now = || ["nr_kdamonds", "0/state"].map(|name| get(&folder.join(name)).unwrap());
-        let held = Held::take(&folder).unwrap();
+        let held = Held::take(folder, &lock).unwrap();
         held.state("on").unwrap();
         assert_eq!(now(), ["1", "on"]);
-        assert!(Held::take(&folder).is_err_and(|e| e.why.contains("somebody else uses DAMON: one is on")));
+        assert!(Held::take(folder, &lock).is_err_and(|e| e.why.contains("another farreach uses DAMON: process")));
+        // One that knows no lock.
+        let other = made.path().join("other");
+        assert!(Held::take(folder, &other).is_err_and(|e| e.why.contains("somebody else uses DAMON: one is on")));
         assert_eq!(now(), ["1", "on"]);
         drop(held);
         assert_eq!(now(), ["0", "off"]);
@@ -352,7 +370,7 @@ mod tests {
             fs::write(folder.join("0/state"), "").unwrap();
             let mut child = std::process::Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "watch::damon::tests::damon_is_off_after_any_end"])
-                .env(HOLDS, &folder)
+                .env(HOLDS, folder)
                 .stdout(Stdio::null())
                 .spawn()
                 .unwrap();
@@ -369,6 +387,5 @@ mod tests {
             child.wait().unwrap();
             wait(["0", "off"]);
         }
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -20,7 +20,7 @@ mod verify;
 use super::common::{OutputArgs, formats, note, whole};
 use super::watch::{self, WatchArgs};
 use super::{program, this};
-use crate::workloads::Load;
+use crate::workloads::{Load, Output};
 use anyhow::{Result, anyhow, bail, ensure};
 use change::{Change, TODAY};
 use clap::Args;
@@ -119,6 +119,7 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     }
     let here = args.system_root.as_os_str() == "/";
     let system = if here { System::here() } else { System::read(&args.system_root) };
+    let mut lock = args.apply.then(|| verify::lock(&args.system_root)).transpose()?;
     let load = load(&args)?;
     let native = subject::native_runs(&args, load.as_ref(), &signals, &system)?;
     let about = subject::about(&args, native.as_deref());
@@ -206,7 +207,7 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
                 signals: &signals,
                 system: &system,
             };
-            let tries = verify::verify(&trials, &advice.rows[0], &program, rounds)?;
+            let tries = verify::verify(&trials, &advice.rows[0], &program, rounds, &mut lock)?;
             advice.verifications = tries.verifications;
             for (row, why) in tries.failed {
                 let why = format!("the program fails with it: {why:#}");
@@ -254,9 +255,8 @@ fn find<'a>(all: &'a [Change], name: &str) -> Result<&'a Change> {
 /// The load of a server.
 fn load(args: &AdviseArgs) -> Result<Option<Load>> {
     let (Some(command), Some(port)) = (&args.load, args.port) else { return Ok(None) };
-    let output = std::env::temp_dir().join(format!("farreach-load-{}", std::process::id()));
     let commands = vec![vec!["sh".into(), "-c".into(), command.into()]];
-    Ok(Some(Load { commands, port, directory: std::env::current_dir()?, output }))
+    Ok(Some(Load { commands, port, directory: std::env::current_dir()?, output: Output::unnamed()? }))
 }
 
 #[cfg(test)]

@@ -13,8 +13,6 @@ use farreach_live::{Exit, Options, Recorder, Watch};
 use farreach_machine::Progress;
 use farreach_types::event::{Batch, Source};
 use std::ffi::OsString;
-use std::fs;
-use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -89,7 +87,7 @@ pub fn native(
     };
     let took = beside.as_ref().map_or(Duration::ZERO, RunningLoad::took);
     beside.map_or(Ok(()), RunningLoad::join)?;
-    let said = load.map(|load| served::said(&read(&load.output), took.as_secs_f64()));
+    let said = load.map(|load| served::said(&load.output.text(), took.as_secs_f64()));
     match exit {
         Exit::Code(0) => Ok((native, said)),
         // As it was asked to.
@@ -97,13 +95,6 @@ pub fn native(
         Exit::Code(code) => bail!("{}: it ended with exit status {code}", shown(command)),
         Exit::Signal(signal) => bail!("{}: signal {signal} ended it", shown(command)),
     }
-}
-
-/// The output of a load that went well, which is not kept.
-fn read(output: &Path) -> String {
-    let text = fs::read(output).unwrap_or_default();
-    let _ = fs::remove_file(output);
-    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// The program under the recorder. Returns the signal that interrupted it, if one did.
@@ -132,6 +123,5 @@ pub fn recorded(
     }
     let report = recording.finish().context("the server and its load")?;
     display.finish();
-    let _ = fs::remove_file(&load.output); // it is kept where something went wrong
     Ok(report.interrupted)
 }

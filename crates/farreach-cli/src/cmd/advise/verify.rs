@@ -5,11 +5,12 @@ use super::kernel;
 use super::served::{Said, served};
 use super::trial;
 use crate::workloads::Load;
-use anyhow::{Context, Result, bail, ensure};
+use crate::cmd::common::note;
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use farreach_cost::today;
 use farreach_live::Watch;
 use farreach_live::native::{Native, Way};
-use farreach_live::settings::Changed;
+use farreach_live::settings::{Changed, Lock, Refused, lock_file};
 use farreach_live::system::System;
 use farreach_types::counts::{AdviceRow, Interval, Verification};
 use std::ffi::OsString;
@@ -58,6 +59,27 @@ pub struct Tried<'a> {
     pub system: &'a System,
 }
 
+/// Takes the lock of who changes settings, below this root. Whatever an earlier run had to leave is restored by it.
+///
+/// # Errors
+/// Somebody else has it; or it cannot be made, as by a user who may not change settings.
+pub fn lock(root: &Path) -> Result<Lock> {
+    let file = lock_file(root);
+    // A copy of a machine's settings may have no such folder.
+    let _ = file.parent().map(std::fs::create_dir_all);
+    let lock = Lock::take(&file).map_err(|refused| match refused {
+        Refused::Held { pid, since, command } => {
+            let since = jiff::Timestamp::try_from(since).map_or(String::new(), |t| format!(", since {t:.0}"));
+            anyhow!("--apply: another farreach changes settings of this machine: process {pid}{since}: {command}")
+        }
+        Refused::System(e) => anyhow!("--apply: the lock of who changes settings of this machine: {e}"),
+    })?;
+    for file in lock.restored() {
+        note(format_args!("{}: restored; an earlier farreach was killed, and its guard too", file.display()));
+    }
+    Ok(lock)
+}
+
 /// A change that is tried, and its row.
 pub struct Trial<'a> {
     pub change: &'a Change,
@@ -76,7 +98,13 @@ pub struct Tries {
 ///
 /// # Errors
 /// The program fails as it is, or with the only change; a signal came; or a setting cannot be written or restored.
-pub fn verify(trials: &[Trial<'_>], today_row: &AdviceRow, program: &Tried<'_>, rounds: u64) -> Result<Tries> {
+pub fn verify(
+    trials: &[Trial<'_>],
+    today_row: &AdviceRow,
+    program: &Tried<'_>,
+    rounds: u64,
+    lock: &mut Option<Lock>,
+) -> Result<Tries> {
     let Tried { command, stdin, load, root, signals, system } = *program;
     let today = Way { stdin: stdin.cloned(), ..Way::default() };
     let mut as_it_is: Vec<(Native, Option<Said>)> = Vec::new();
@@ -100,7 +128,10 @@ pub fn verify(trials: &[Trial<'_>], today_row: &AdviceRow, program: &Tried<'_>, 
             compact();
             let writes: Vec<_> = change.writes.iter().map(|write| write.change(root)).collect();
             let warm = warm_bytes(system, &as_it_is, &changed);
-            let settings = (!writes.is_empty()).then(|| Changed::make(&writes)).transpose().context("--apply")?;
+            let settings = match lock {
+                Some(lock) if !writes.is_empty() => Some(Changed::make(lock, &writes).context("--apply")?),
+                _ => None,
+            };
             if let (Some((page, pages)), true) = (change.pool, system.hypervisor.is_some()) {
                 trial::warm_pool(page, pages);
             }

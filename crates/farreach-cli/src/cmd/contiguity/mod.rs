@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{ArgGroup, Args};
 use farreach_cost::contiguity::{Run, sample};
 use farreach_live::Watch as Signals;
+use farreach_live::guarded::Start;
 use farreach_trace::Partial;
 use farreach_types::counts::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample};
 use procfs::ProcError;
@@ -17,7 +18,7 @@ use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// Default time between looks at a command: short at first, since many programs are, then twice as long each time.
@@ -144,18 +145,20 @@ impl Watch {
 
     fn command(&mut self, args: &ContiguityArgs) -> Result<(String, ExitCode)> {
         let shown = program::shown(&args.command);
-        let mut child = Command::new(&args.command[0])
-            .args(&args.command[1..])
-            .spawn()
-            .map_err(|e| program::Refused::not_started(&args.command[0], e))?;
+        let begin = || {
+            let mut start = Start::new(&args.command[0], None, None)?;
+            start.command().args(&args.command[1..]);
+            start.spawn()
+        };
+        let mut running = begin().map_err(|e| program::Refused::not_started(&args.command[0], e))?;
         let given = args.every.map(Duration::from_secs_f64);
         let mut every = given.unwrap_or(FIRST);
-        let pid = i32::try_from(child.id()).context("process id")?;
+        let pid = i32::try_from(running.pid()).context("process id")?;
         let mut status = None;
         loop {
             // Ctrl-C reaches the program too, which decides whether to end.
             self.pause(every, || {
-                status = child.try_wait().context("waiting for the program")?;
+                status = running.try_wait().context("waiting for the program")?.map(|ended| ended.status);
                 Ok(status.is_some())
             })?;
             if status.is_some() {
@@ -244,7 +247,7 @@ mod tests {
     /// The process may end between two reads of a look.
     #[test]
     fn a_process_that_ends_while_it_is_looked_at_is_gone() {
-        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let process = Process::new(child.id() as i32).unwrap();
         let mut pagemap = process.pagemap().unwrap();
         let first = process.maps().unwrap().0[0].address.0 as usize / 4096;

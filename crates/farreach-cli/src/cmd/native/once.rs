@@ -5,12 +5,13 @@ use super::PageSize;
 use super::probe::probe;
 use anyhow::{Context, Result, anyhow, ensure};
 use farreach_kernels::{Kernel, Settings, Watch};
+use farreach_live::guarded::Start;
 use farreach_live::{huge_pages_for, no_huge_pages, own_user, populate};
 use farreach_report::format::count;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::ops::Range;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::rc::Rc;
 
 /// Least user time of a run that can be measured: the kernel counts it in ticks.
@@ -91,16 +92,17 @@ fn enough(references: u64, seconds: f64) -> u64 {
 /// Runs a kernel in a process of its own, on such pages.
 pub fn apart(kernel: &Kernel, settings: &Settings, size: PageSize) -> Result<Measured> {
     let own = std::env::current_exe().context("the path of farreach")?;
-    let mut command = Command::new(own);
+    let mut start = Start::new(own, None, None)?;
+    let command = start.command().stdin(Stdio::null());
     command.args(["workloads", &format!("kernel/{}", kernel.name), "--native", "--once", "--pages", &size.name()]);
     for (option, value) in [("--size", settings.size), ("--references", settings.references), ("--seed", settings.seed)]
     {
         command.args([option, &value.to_string()]);
     }
     let name = format!("kernel/{} on pages of {}", kernel.name, size.name());
-    let out = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().with_context(|| name.clone())?;
-    ensure!(out.status.success(), "{name}: {}", out.status);
-    let measured: Measured = serde_json::from_slice(&out.stdout).with_context(|| format!("{name}: its measure"))?;
+    let (ended, [output, _]) = start.output().with_context(|| name.clone())?;
+    ensure!(ended.status.success(), "{name}: {}", ended.status);
+    let measured: Measured = serde_json::from_slice(&output).with_context(|| format!("{name}: its measure"))?;
     if let Some(failure) = &measured.failure {
         return Err(anyhow!("{name}: {failure}"));
     }

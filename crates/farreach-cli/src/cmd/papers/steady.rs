@@ -6,6 +6,7 @@ use crate::cmd::doctor;
 use crate::cmd::this::measure::gigahertz;
 use crate::workloads::{self, KernelSpec, Workload};
 use anyhow::{Context, Result, bail, ensure};
+use farreach_live::guarded::Start;
 use farreach_live::{Watch, send};
 use farreach_papers::{Answer, BY_TRAPS, Measured, Study};
 use farreach_report::format::{bytes, counted};
@@ -13,7 +14,7 @@ use farreach_sweep::{Pass, Point, Program, Work};
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{NativeUse, RunResult};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -118,7 +119,8 @@ pub fn run(pass: &Pass, dir: &Path, signals: &Watch) -> Result<Option<Vec<(Strin
 
 /// `farreach workloads NAME --trap` from beginning to end; false: interrupted.
 fn observe(name: &str, spec: &KernelSpec, points: &[Point], file: &Path, signals: &Watch) -> Result<bool> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut start = Start::new(std::env::current_exe()?, None, None)?;
+    let command = start.command();
     command.args(["workloads", name, "--trap"]).stdin(Stdio::null()).stdout(Stdio::null());
     let numbers = [("--size", spec.size), ("--seed", spec.seed)];
     for (option, value) in numbers.into_iter().filter_map(|(option, value)| Some((option, value?))) {
@@ -126,15 +128,15 @@ fn observe(name: &str, spec: &KernelSpec, points: &[Point], file: &Path, signals
     }
     command.args(["--", "--json", "-o"]).arg(file).args(["--seed", &points[0].seed.to_string()]);
     points.iter().for_each(|point| _ = command.args(["-m", &point.name]));
-    let mut child = command.spawn().context("farreach workloads")?;
+    let mut running = start.spawn().context("farreach workloads")?;
     let mut told = false;
     let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
+        if let Some(ended) = running.try_wait()? {
+            break ended.status;
         }
         if signals.take().0 > 0 {
             // It ends its server, and a second signal kills that.
-            send(child.id(), libc::SIGTERM);
+            send(running.pid(), libc::SIGTERM);
             told = true;
         }
         sleep(INTERVAL);

@@ -35,7 +35,7 @@ pub fn tool() -> &'static Path {
         // SAFETY: it only sets the timer of this process.
         unsafe { libc::alarm(HANGS) };
         let dir = scratch().join(format!("valgrind-{}", std::process::id()));
-        for part in ["capture/valgrind", "capture/text"] {
+        for part in ["capture/valgrind", "capture/text", "capture/guard"] {
             let out = format!("OUT={}", dir.display());
             run(Command::new("make").arg("-s").arg("-C").arg(root().join(part)).arg(out));
         }
