@@ -4,8 +4,9 @@
 #   benches/killed.sh [RUNS]     100 by default; about five seconds each; as root, and it writes to /sys
 #
 # The runs are in turns: `advise --verify --apply` with THP, the same with the pool of 2 MB pages, and `watch` by the
-# best method that works here. Of the signals half are SIGKILL, half SIGTERM. "Changed": a setting was changed when the
-# signal came. The guard gets a second to restore. Compared is what all files below /sys/kernel/mm and /proc/sys/vm say
+# best method that works here. The ends are in turns too: SIGKILL, SIGTERM, and SIGKILL to the guards alone before a
+# SIGTERM. "Changed": a setting was changed when the signal came. The guard gets a second to restore. Beside each
+# `advise` a second one is started, which must be refused, and change nothing. Compared is what all files below /sys/kernel/mm and /proc/sys/vm say
 # that are no counters, and which threads of DAMON there are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,6 +34,7 @@ trap 'kill $watched 2> /dev/null; rm -r "$folder"' EXIT
 settings > "$folder/before"
 few=$(some)
 declare -A runs=() changed=() wrong=()
+refused=0 second=0
 ended=0
 for ((run = 0; run < ${1:-100}; run++)); do
   case $((run % 3)) in
@@ -40,8 +42,11 @@ for ((run = 0; run < ${1:-100}; run++)); do
     1) what=hugetlb-2m ;;
     2) what=watch ;;
   esac
-  signal=KILL
-  if ((run / 3 % 2)); then signal=TERM; fi
+  case $((run / 3 % 3)) in
+    0) signal=KILL ;;
+    1) signal=TERM ;;
+    2) signal=GUARD ;;
+  esac
   if [ $what = watch ]; then
     "$farreach" watch -p $watched --for 1h --interval 100ms &> "$folder/said" &
   else
@@ -58,6 +63,19 @@ for ((run = 0; run < ${1:-100}; run++)); do
   sleep 0.$((RANDOM % 9))$((RANDOM % 10))
   runs[$what]=$((${runs[$what]:-0} + 1))
   if [ "$(some)" != "$few" ]; then changed[$what]=$((${changed[$what]:-0} + 1)); fi
+  if [ $what != watch ]; then
+    second=$((second + 1))
+    if ! "$farreach" advise --verify 1 --apply -- "${program[@]}" &> "$folder/second" &&
+      grep -q "another farreach changes settings of this machine: process $killed," "$folder/second"; then
+      refused=$((refused + 1))
+    else
+      echo "run $run, $what: the second was not refused: $(tail -n 1 "$folder/second")"
+    fi
+  fi
+  if [ $signal = GUARD ]; then
+    pkill -KILL -P $killed -x farreach-guard || true
+    signal=TERM
+  fi
   if ! kill -$signal $killed 2> /dev/null; then
     ended=$((ended + 1))
     echo "run $run, $what: it ended by itself: $(tail -n 1 "$folder/said")"
@@ -81,5 +99,6 @@ for what in thp-always hugetlb-2m watch; do
   all=$((all + ${wrong[$what]:-0}))
 done
 echo "$(wc -l < "$folder/before") lines of settings compared; $ended runs ended by themselves"
+echo "$refused of $second second runs were refused"
 # A run that ends by itself proves nothing.
-[ "$all" = 0 ] && ((ended * 10 <= run))
+[ "$all" = 0 ] && ((ended * 10 <= run)) && ((refused + ended >= second))

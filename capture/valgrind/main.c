@@ -19,6 +19,8 @@ extern const NSegment* __real_vgPlain_am_extend_into_adjacent_reservation_client
 
 extern Bool VG_(in_generated_code);
 
+#define RUN_DIR "--run-dir="
+
 UInt state_bytes = sizeof(VexGuestAMD64State);
 
 static ThreadId shown_thread;   /* the thread of the last FR_SWITCH, 0 before the first */
@@ -230,6 +232,18 @@ void __wrap_vgPlain_am_show_nsegments(Int level, const HChar* who)
 
 /* ---- Start ---- */
 
+/* The directory of the run among the core's arguments, of which it reads the options only after it has made its
+   temporary files. */
+static HChar* early_run_dir(void)
+{
+   for (Word i = 0; VG_(args_for_valgrind) && i < VG_(sizeXA)(VG_(args_for_valgrind)); i++) {
+      HChar* word = *(HChar**)VG_(indexXA)(VG_(args_for_valgrind), i);
+      if (VG_(strncmp)(word, RUN_DIR, sizeof RUN_DIR - 1) == 0)
+         return word + sizeof RUN_DIR - 1;
+   }
+   return NULL;
+}
+
 /* The core wants its launcher and library directory from the environment. This tool is its own launcher, also for the
    children, and lies in its own directory; so the program's environment need not carry them. Its temporary files are in
    the directory of the run, which farreach removes at every end. */
@@ -237,8 +251,10 @@ HChar* __wrap_vgPlain_getenv(const HChar* name);
 HChar* __wrap_vgPlain_getenv(const HChar* name)
 {
    static HChar self[VKI_PATH_MAX + 1], directory[VKI_PATH_MAX + 1];
-   if (run_dir && VG_(strcmp)(name, "TMPDIR") == 0)
-      return (HChar*)run_dir;
+   if (VG_(strcmp)(name, "TMPDIR") == 0) {
+      HChar* early = early_run_dir();
+      return early ? early : __real_vgPlain_getenv(name);
+   }
    Bool launcher = VG_(strcmp)(name, "VALGRIND_LAUNCHER") == 0;
    if (!launcher && VG_(strcmp)(name, "VALGRIND_LIB") != 0)
       return __real_vgPlain_getenv(name);

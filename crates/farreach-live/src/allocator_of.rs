@@ -127,10 +127,9 @@ mod tests {
 
     #[test]
     fn one_inside_the_program_is_found_by_its_messages() {
-        let folder = std::env::temp_dir().join(format!("farreach-allocator-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let kind = |name: &str, text: &str| {
-            let file = folder.join(name);
+            let file = folder.path().join(name);
             fs::write(&file, format!("\x7fELF\0\0{text}\0")).unwrap();
             allocator_of(&file, &[])
         };
@@ -140,7 +139,6 @@ mod tests {
             kind("c", "GNU C Library (Debian) stable release version 2.36.\n"),
             AllocatorKind::Glibc(Some((2, 36)))
         );
-        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

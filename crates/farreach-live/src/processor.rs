@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn midr_is_read_where_linux_shows_it() {
-        let root = std::env::temp_dir().join(format!("farreach-midr-{}", std::process::id()));
+        let root = tempfile::tempdir().unwrap().keep();
         let folder = root.join("sys/devices/system/cpu/cpu0/regs/identification");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("midr_el1"), "0x00000000413fd0c1\n").unwrap();

@@ -216,9 +216,7 @@ mod tests {
     use super::*;
 
     fn fixture(files: &[(&str, &str)]) -> std::path::PathBuf {
-        static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let root = std::env::temp_dir().join(format!("farreach-system-{}-{number}", std::process::id()));
+        let root = tempfile::tempdir().unwrap().keep();
         for (name, text) in files {
             let path = root.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();

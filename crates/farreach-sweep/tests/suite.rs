@@ -28,9 +28,8 @@ struct Dir(PathBuf);
 
 impl Dir {
     fn new(name: &str) -> Dir {
-        let dir = std::env::temp_dir().join(format!("farreach-sweep-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a temporary folder");
-        Dir(dir)
+        let made = tempfile::Builder::new().prefix(&format!("farreach-sweep-{name}-")).tempdir();
+        Dir(made.expect("a temporary folder").keep())
     }
 }
 

@@ -39,7 +39,8 @@ fn main() {
     }
     let read = clock.elapsed().as_secs_f64();
 
-    let path = std::env::temp_dir().join(format!("farreach-bench-{}.frt", std::process::id()));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("it.frt");
     let clock = Instant::now();
     let mut writer = TraceWriter::create(&path, Header::default()).expect("a file");
     batches.iter().for_each(|b| writer.write(b).expect("room"));
@@ -78,5 +79,4 @@ fn main() {
         assert_eq!(got, words);
     });
     println!("  read .frt         {:8.1}, {:.3} of the sum", rate(decode), sum / decode);
-    std::fs::remove_file(&path).expect("just written");
 }

@@ -36,14 +36,21 @@ impl Partial {
         if there.as_ref().is_some_and(|m| !m.is_file()) {
             return Ok(Partial { file: direct(&target)?, name, names: None });
         }
-        let mut partial = target.file_name().ok_or_else(|| fail(io::Error::other("is not a file name")))?.to_owned();
-        partial.push(format!(".{}-{}.partial", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
-        let partial = target.with_file_name(partial);
+        let whole = target.file_name().ok_or_else(|| fail(io::Error::other("is not a file name")))?;
         if there.is_some() {
             // A file that forbids writing is not replaced either.
             direct(&target)?;
         }
-        let file = File::create(&partial).map_err(fail)?;
+        let (file, partial) = loop {
+            let mut partial = whole.to_owned();
+            partial.push(format!(".{}-{}.partial", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+            let partial = target.with_file_name(partial);
+            // The name can be guessed: a file or link that is there already is none of this process.
+            match File::create_new(&partial) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                made => break (made.map_err(fail)?, partial),
+            }
+        };
         let new = Partial { file, name: name.clone(), names: Some((partial, target)) };
         if let Some(there) = there {
             new.file.set_permissions(there.permissions()).map_err(fail)?;
@@ -95,5 +102,31 @@ impl Drop for Partial {
             // Dropping cannot fail; a remaining file is marked as partial by its name.
             let _ = fs::remove_file(partial);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_lies_at_its_name_is_neither_written_nor_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: String| folder.path().join(name);
+        fs::write(path("others".into()), "others").unwrap();
+        // Other tests of this process take numbers too.
+        let next = NEXT.load(Ordering::Relaxed);
+        let names: Vec<PathBuf> =
+            (next..next + 100).map(|n| path(format!("it.{}-{n}.partial", std::process::id()))).collect();
+        for (n, name) in names.iter().enumerate() {
+            if n % 2 == 0 { symlink(path("others".into()), name).unwrap() } else { fs::write(name, "mine").unwrap() }
+        }
+        let mut partial = Partial::create(&path("it".into())).unwrap();
+        partial.write_all(b"whole").unwrap();
+        partial.commit().unwrap();
+        assert_eq!(fs::read(path("it".into())).unwrap(), b"whole");
+        assert_eq!(fs::read(path("others".into())).unwrap(), b"others");
+        assert!(names.iter().all(|name| fs::symlink_metadata(name).is_ok()));
     }
 }

@@ -23,7 +23,8 @@ mod tests {
 
     #[test]
     fn what_has_no_end_or_is_no_text_is_refused() {
-        let file = std::env::temp_dir().join(format!("farreach-text-{}", std::process::id()));
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("text");
         let said = |bytes: &[u8]| {
             std::fs::write(&file, bytes).expect("written");
             read(&file, 4096).map_err(|e| e.to_string())
@@ -31,7 +32,6 @@ mod tests {
         assert_eq!(said(&[b'a'; 4096]).map(|text| text.len()), Ok(4096));
         assert_eq!(said(&[b'a'; 4097]), Err("is larger than 4K, which no such file needs".into()));
         assert_eq!(said(b"ab\xff"), Err("byte 2 is no UTF-8; it must be text".into()));
-        std::fs::remove_file(&file).expect("it was written");
         let endless = read(Path::new("/dev/zero"), 1 << 20).unwrap_err();
         assert!(endless.to_string().contains("larger than 1M"), "{endless}");
     }

@@ -278,9 +278,8 @@ mod tests {
 
     #[test]
     fn text_becomes_a_trace_that_tells_its_counts() {
-        let dir = std::env::temp_dir().join(format!("farreach-cli-trace-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a temporary folder");
-        let name = |n: &str| dir.join(n).to_str().expect("plain").to_owned();
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let name = |n: &str| dir.path().join(n).to_str().expect("plain").to_owned();
         std::fs::write(name("t.txt"), "I  1000,4\n L 2000,8\n M 3000,8\n").expect("room");
         let act = |words: &[&str]| run(Cli::try_parse_from(words).expect("good words").args);
         act(&["trace", "convert", &name("t.txt"), "-o", &name("t.frt")]).expect("good text");
@@ -296,6 +295,5 @@ mod tests {
         std::fs::write(name("t.txt"), "I  1000,4\n L 2000").expect("room");
         let e = act(&["trace", "check", &name("t.txt")]).expect_err("cut").to_string();
         assert!(e.contains("t.txt: line 2:"), "{e}");
-        std::fs::remove_dir_all(&dir).expect("ours");
     }
 }

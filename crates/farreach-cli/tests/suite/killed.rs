@@ -162,7 +162,8 @@ fn without_its_guard_it_ends_with_the_program() {
 fn the_program_is_in_the_group_of_farreach_and_its_guard_is_not() {
     let dir = Dir::new();
     let mut farreach = command();
-    farreach.args(["contiguity", "--", "sh", "-c", "touch started; exec sleep 1000"]).current_dir(dir.path(""));
+    farreach.args(["run", "-m", "t94/single", "--", "sh", "-c", "touch started; exec sleep 1000"]);
+    farreach.env("FARREACH_VALGRIND_DIR", tool()).current_dir(dir.path(""));
     let mut farreach = farreach.process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let folder = PathBuf::from(dir.path("")).canonicalize().unwrap();
     wait_until("it has started", || folder.join("started").exists());

@@ -192,15 +192,13 @@ fn the_page_size_study_counts_the_same() {
 fn what_comes_out_of_it_has_a_word_for_each_reference() {
     for seed in 40..43 {
         let (shared, apart) = programs(seed, 1500);
-        let dir = std::env::temp_dir();
+        let dir = tempfile::tempdir().unwrap();
         let files = [&shared, &apart].map(|batches| {
-            let path = dir.join(format!("farreach-shared-words-{}-{seed}.frt", std::process::id()));
+            let path = dir.path().join("it.frt");
             let mut writer = TraceWriter::create(&path, Header::default()).unwrap();
             batches.iter().for_each(|batch| writer.write(batch).unwrap());
             writer.finish().unwrap();
-            let bytes = std::fs::read(&path).unwrap();
-            std::fs::remove_file(&path).unwrap();
-            bytes
+            std::fs::read(&path).unwrap()
         });
         assert!(files[0] == files[1], "seed {seed}: the files are equal, byte for byte");
         let moved = [&shared, &apart].map(|batches| {

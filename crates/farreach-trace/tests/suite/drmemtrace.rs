@@ -318,9 +318,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("farreach-drmemtrace-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
+        let made = tempfile::Builder::new().prefix(&format!("farreach-drmemtrace-{name}-")).tempdir();
+        Folder(made.unwrap().keep())
     }
     fn put(&self, name: &str, bytes: &[u8]) -> &Folder {
         let path = self.0.join(name);

@@ -90,9 +90,8 @@ fn drain(mut source: impl Source) -> Vec<Batch> {
 }
 
 fn folder(name: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("farreach-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&path).expect("a temporary folder");
-    path
+    let made = tempfile::Builder::new().prefix(&format!("farreach-{name}-")).tempdir();
+    made.expect("a temporary folder").keep()
 }
 
 fn block(instrs: &[(u64, u32)], refs: &[(u32, Kind, u32)]) -> Arc<Block> {

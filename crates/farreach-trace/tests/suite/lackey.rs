@@ -178,8 +178,7 @@ fn a_small_compressed_file_cut_anywhere_is_found() {
 
 #[test]
 fn text_to_farreach_trace_to_text() {
-    let dir = std::env::temp_dir().join(format!("farreach-lackey-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("a temporary folder");
+    let dir = tempfile::tempdir().expect("a temporary folder").keep();
     let (txt, frt) = (dir.join("t.txt"), dir.join("t.frt"));
     std::fs::write(&txt, long_text()).expect("room");
     let path = |p: &std::path::Path| p.to_str().expect("plain").to_owned();
@@ -216,8 +215,7 @@ fn text_to_farreach_trace_to_text() {
 #[cfg(unix)]
 #[test]
 fn a_pipe_is_read() {
-    let dir = std::env::temp_dir().join(format!("farreach-fifo-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("a temporary folder");
+    let dir = tempfile::tempdir().expect("a temporary folder").keep();
     let fifo = dir.join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
     let writer = std::thread::spawn({
