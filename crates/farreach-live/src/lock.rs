@@ -185,7 +185,10 @@ mod tests {
         let now = || [&setting, &other].map(|file| fs::read_to_string(file).unwrap().trim().to_owned());
         abandon();
         let lock = Lock::take(&path).unwrap();
-        assert_eq!((lock.restored(), now()), (&[other.clone(), setting.clone()][..], ["madvise", "0"].map(String::from)));
+        assert_eq!(
+            (lock.restored(), now()),
+            (&[other.clone(), setting.clone()][..], ["madvise", "0"].map(String::from))
+        );
         drop(lock);
         assert!(Lock::take(&path).unwrap().restored().is_empty(), "it was restored already");
         // Since the machine started again, nothing is left.

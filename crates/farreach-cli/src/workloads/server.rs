@@ -313,14 +313,7 @@ impl Load {
     }
 
     /// Runs one command to its end; false if the run is stopped.
-    fn run(
-        &self,
-        words: &[OsString],
-        log: &File,
-        server: u32,
-        state: &State,
-        ran: &mut Vec<Guarded>,
-    ) -> Result<bool> {
+    fn run(&self, words: &[OsString], log: &File, server: u32, state: &State, ran: &mut Vec<Guarded>) -> Result<bool> {
         let name = words[0].display();
         let begin = || {
             let mut start = Start::new(&words[0], None, None)?;

@@ -144,8 +144,11 @@ fn kill_9_ends_a_farreach_in_a_farreach() {
 fn without_its_guard_it_ends_with_the_program() {
     let mut case = Case::start(Dir::new(), &["run", "-m", "t94/single", "--", "sh", "-c", "touch started; sleep 1000"]);
     let folder = case.folder();
-    let guards: Vec<u32> =
-        processes_in(&folder).iter().filter(|(_, words)| words.contains("/farreach-guard ")).map(|(pid, _)| *pid).collect();
+    let guards: Vec<u32> = processes_in(&folder)
+        .iter()
+        .filter(|(_, words)| words.contains("/farreach-guard "))
+        .map(|(pid, _)| *pid)
+        .collect();
     assert_eq!(guards.len(), 1, "{:?}", processes_in(&folder));
     // SAFETY: plain numbers; the process is one of this test.
     unsafe { libc::kill(guards[0] as i32, libc::SIGKILL) };

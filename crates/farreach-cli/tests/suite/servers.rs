@@ -36,7 +36,12 @@ impl Case {
     fn load(&self, scripts: &[&str]) -> Load {
         let port = self.port.to_string();
         let commands = scripts.iter().map(|script| command(Path::new("/bin/bash"), &["-c", script, &port])).collect();
-        Load { commands, port: self.port, directory: self.directory.clone(), output: Output::Named(self.directory.join("load")) }
+        Load {
+            commands,
+            port: self.port,
+            directory: self.directory.clone(),
+            output: Output::Named(self.directory.join("load")),
+        }
     }
 
     fn record(&self, server: &Path, scripts: &[&str]) -> Recording {
