@@ -3,7 +3,8 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
-RUST_MIN := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+# Runs a command with a Rust toolchain that is new enough.
+WITH_RUST := packaging/with-rust
 FARREACH := target/release/farreach
 TOOL     := target/valgrind/farreach-amd64-linux
 TEXT      = $(dir $(TOOL))farreach-text.so
@@ -12,9 +13,11 @@ DEMO     := target/demo
 CC1       = $$(gcc -print-prog-name=cc1)
 
 .PHONY: all run test test-long book man install uninstall deb accept-papers lint bench fuzz
-.PHONY: deps toolchain tool clean help python python-test python-env python-lint python-reference python-bench
+.PHONY: deps lint-deps python-deps tool clean help python python-test python-env python-lint python-reference python-bench
 
-all: $(FARREACH) tool
+# Where Cargo has no work for all processors, the recorder is built.
+all: deps
+	@$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) $(FARREACH) tool
 
 help:
 	@echo "make run    build, record a real compiler run, print the table"
@@ -35,26 +38,27 @@ help:
 
 # --- what must be there -----------------------------------------------------------------------------------------------
 
+# A command or file, and the Debian package that has it.
+NEEDS = gcc:gcc /usr/include/valgrind/pub_tool_basics.h:valgrind /usr/include/stdio.h:libc6-dev
+# Where crates come from is known by its certificate.
+CERTIFICATES := $(wildcard /etc/ssl/certs/*.crt /etc/pki/tls/certs/* /etc/ssl/*.pem)
+
+find-missing = missing=""; \
+  for need in $(1); do \
+    command -v $${need%:*} >/dev/null || [ -e $${need%:*} ] || missing="$$missing $${need\#*:}"; \
+  done
+
 # Asks for root only if something is missing.
 deps:
-	@missing=""; \
-	command -v gcc >/dev/null || missing="$$missing gcc"; \
-	command -v make >/dev/null || missing="$$missing make"; \
-	command -v valgrind >/dev/null && [ -e /usr/include/valgrind/pub_tool_basics.h ] || missing="$$missing valgrind"; \
-	[ -e /usr/include/stdio.h ] || missing="$$missing libc6-dev"; \
+	@$(call find-missing,$(NEEDS)); \
+	[ -n "$(CERTIFICATES)" ] || missing="$$missing ca-certificates"; \
+	$(WITH_RUST) true 2>/dev/null || missing="$$missing rust"; \
 	packaging/install-missing $$missing
 
-toolchain:
-	@export PATH="$$HOME/.cargo/bin:$$PATH"; \
-	if ! command -v cargo >/dev/null; then \
-	  echo "make: no Rust toolchain. Install rustc and cargo $(RUST_MIN) or newer: https://rustup.rs" >&2; exit 1; \
-	fi; \
-	have=$$(rustc --version | sed 's/^rustc \([0-9.]*\).*/\1/'); \
-	if [ "$$(printf '%s\n' $(RUST_MIN) $$have | sort -V | head -n 1)" != $(RUST_MIN) ]; then \
-	  echo "make: rustc is $$have, farreach needs $(RUST_MIN) or newer." \
-	    "Update it: rustup update stable (https://rustup.rs)" >&2; \
-	  exit 1; \
-	fi
+# What `make lint` needs beside that.
+lint-deps: deps
+	@$(WITH_RUST) cargo fmt --version >/dev/null 2>&1 && $(WITH_RUST) cargo clippy --version >/dev/null 2>&1 || \
+	  packaging/install-missing rust-lint
 
 # The Python module is built by `make python` alone: other targets need no Python.
 NO_PYTHON := --exclude farreach-py
@@ -63,9 +67,9 @@ NO_PYTHON := --exclude farreach-py
 
 # Cargo knows what is up to date.
 .PHONY: $(FARREACH)
-$(FARREACH): deps toolchain
-	@echo "make: building farreach"
-	@PATH="$$HOME/.cargo/bin:$$PATH" cargo build --release --quiet
+$(FARREACH): deps
+	@echo "make: building farreach$(if $(wildcard $(FARREACH)),,; the first time this takes a few minutes)"
+	@$(WITH_RUST) cargo build --release --quiet
 
 tool: deps
 	@$(MAKE) --no-print-directory -C capture/valgrind OUT=$(CURDIR)/target/valgrind
@@ -82,16 +86,19 @@ run: all
 
 # --- make test --------------------------------------------------------------------------------------------------------
 
-TEST_ENV = PATH="$$HOME/.cargo/bin:$$PATH" FARREACH_VALGRIND_DIR=$(CURDIR)/target/valgrind
+TEST_ENV = FARREACH_VALGRIND_DIR=$(CURDIR)/target/valgrind
 
 # Cargo puts the command with debug checks in the place of the optimised one. So that one is kept in OPTIMISED, for
 # tests and to be put back. $(1): variables for the tests. $(2): which packages.
 OPTIMISED := target/optimised/farreach
 define run-tests
 @mkdir -p $(dir $(OPTIMISED)) && ln -f $(FARREACH) $(OPTIMISED)
-@$(TEST_ENV) $(1) cargo test --profile bench $(2) --no-fail-fast --quiet; \
+@$(TEST_ENV) $(1) $(WITH_RUST) cargo test --profile bench $(2) --no-fail-fast --quiet; \
 status=$$?; ln -f $(OPTIMISED) $(FARREACH); exit $$status
 endef
+
+# Programs that tests record or run.
+test test-long: NEEDS += python3:python3 xz:xz-utils zstd:zstd bzip2:bzip2
 
 # The hardware needs tools that nothing else needs: its tests are `make rtl-test`.
 test: all
@@ -110,17 +117,12 @@ test-long: all
 
 .PHONY: rtl rtl-test rtl-deps rtl-formal rtl-synth
 
-# A command or file, and the Debian package that has it.
 RTL_NEEDS = verilator:verilator g++:g++ make:make yosys:yosys sta:opensta \
   /usr/include/zlib.h:zlib1g-dev /usr/share/qflow/tech/osu018/osu018_stdcells.lib:qflow-tech-osu018 \
   /usr/share/qflow/tech/osu035/osu035_stdcells.lib:qflow-tech-osu035
 
 rtl-deps:
-	@missing=""; \
-	for need in $(RTL_NEEDS); do \
-	  command -v $${need%:*} >/dev/null || [ -e $${need%:*} ] || missing="$$missing $${need#*:}"; \
-	done; \
-	packaging/install-missing $$missing
+	@$(call find-missing,$(RTL_NEEDS)); packaging/install-missing $$missing
 
 # Each module against the simulator, on random programs.
 rtl: rtl-deps $(FARREACH)
@@ -152,10 +154,10 @@ accept-papers: $(FARREACH)
 # mdBook is built once, into target/tools.
 MDBOOK_VERSION := 0.5.4
 MDBOOK := target/tools/bin/mdbook
-$(MDBOOK): | toolchain
+$(MDBOOK): | deps
 	@command -v mdbook >/dev/null && { mkdir -p $(@D); ln -sf "$$(command -v mdbook)" $@; } || { \
 	  echo "make: building mdBook $(MDBOOK_VERSION), once"; \
-	  PATH="$$HOME/.cargo/bin:$$PATH" cargo install mdbook --version $(MDBOOK_VERSION) \
+	  $(WITH_RUST) cargo install mdbook --version $(MDBOOK_VERSION) \
 	    --locked --quiet --root target/tools; }
 
 # The list of all machine keys in it is what the command prints.
@@ -174,11 +176,15 @@ PYTHON_ENV := target/python
 PYTHON_TOOLS ?= pytest mypy ruff nbclient nbformat ipykernel moto[server] s3fs
 IN_PYTHON  := $(CURDIR)/$(PYTHON_ENV)/bin/python
 
+# Another Python that is named is there, with all it needs.
+python-deps: deps
+	@[ "$(PYTHON)" != python3 ] || python3 -c 'import ensurepip, venv' 2>/dev/null || packaging/install-missing python3-venv
+
 # A virtual environment with the wheel, which is built as by any user: pip install ./python.
-python-env: all
+python-env: python-deps all
 	@[ -x $(IN_PYTHON) ] || $(PYTHON) -m venv $(PYTHON_ENV)
 	@echo "make: building the Python package"
-	@PATH="$$HOME/.cargo/bin:$$PATH" $(IN_PYTHON) -m pip install --quiet --upgrade \
+	@$(WITH_RUST) $(IN_PYTHON) -m pip install --quiet --upgrade \
 	  './python[$(EXTRAS)]' $(PYTHON_TOOLS)
 
 # In another directory, so that the installed package is tested and not its sources.
@@ -187,8 +193,8 @@ python: python-env
 	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m pytest -q -m "not long" $(CURDIR)/python/tests
 
 # The module is no part of `make lint`, which needs no Python.
-python-lint: toolchain
-	@PATH="$$HOME/.cargo/bin:$$PATH" cargo clippy -p farreach-py --all-targets --quiet -- -D warnings
+python-lint: lint-deps python-deps
+	@$(WITH_RUST) cargo clippy -p farreach-py --all-targets --quiet -- -D warnings
 
 # Faults, a Slurm of one node where it is installed, the wheel in a root of its own, notebooks, types: half an hour.
 python-test: python-lint python-env
@@ -247,13 +253,14 @@ uninstall:
 deb: all
 	@VERSION=$(VERSION) packaging/deb
 
-lint: toolchain
-	cargo fmt --all --check
-	cargo clippy --workspace $(NO_PYTHON) --all-targets --quiet -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace $(NO_PYTHON) --no-deps --quiet
+lint: lint-deps
+	packaging/check-msrv
+	$(WITH_RUST) cargo fmt --all --check
+	$(WITH_RUST) cargo clippy --workspace $(NO_PYTHON) --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(WITH_RUST) cargo doc --workspace $(NO_PYTHON) --no-deps --quiet
 
 bench: all
-	cargo bench --profile release --workspace $(NO_PYTHON)
+	$(WITH_RUST) cargo bench --profile release --workspace $(NO_PYTHON)
 
 FUZZ_SECONDS ?= 600
 fuzz:
@@ -263,4 +270,4 @@ fuzz:
 	done
 
 clean:
-	cargo clean
+	$(WITH_RUST) cargo clean

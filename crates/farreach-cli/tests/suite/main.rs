@@ -27,3 +27,4 @@ mod mappings;
 mod recorder;
 mod servers;
 mod timing;
+mod toolchain;
