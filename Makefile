@@ -254,7 +254,6 @@ deb: all
 	@VERSION=$(VERSION) packaging/deb
 
 lint: lint-deps
-	packaging/check-msrv
 	$(WITH_RUST) cargo fmt --all --check
 	$(WITH_RUST) cargo clippy --workspace $(NO_PYTHON) --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(WITH_RUST) cargo doc --workspace $(NO_PYTHON) --no-deps --quiet
