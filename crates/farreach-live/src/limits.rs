@@ -9,6 +9,8 @@ pub enum Limit {
     AddressSpace,
     /// Open files (`ulimit -n`).
     OpenFiles,
+    /// Bytes of the stack (`ulimit -s`).
+    Stack,
 }
 
 /// Descriptors that Valgrind reserves for itself above those of the program.
@@ -21,6 +23,7 @@ fn both(limit: Limit) -> Option<(u64, u64)> {
     let resource = match limit {
         Limit::AddressSpace => libc::RLIMIT_AS,
         Limit::OpenFiles => libc::RLIMIT_NOFILE,
+        Limit::Stack => libc::RLIMIT_STACK,
     };
     let mut found = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the place is valid for the kernel to write.
@@ -39,6 +42,30 @@ pub fn check_open_files() -> Result<()> {
         Some(what) => {
             Err(Error::Trace { file: "recorder".into(), place: "limit of open files (ulimit -n)".into(), what })
         }
+    }
+}
+
+/// Bytes of the stack that farreach needs.
+const STACK: u64 = 512 << 10;
+
+/// Refuses a limit of the stack under which this process could not even read its arguments.
+pub fn check_stack() -> Result<()> {
+    at_least("farreach", Limit::Stack, "limit of the stack (ulimit -s)", STACK)
+}
+
+/// Refuses a limit of addresses below what `command` needs.
+pub fn check_addresses(command: &str, needed: u64) -> Result<()> {
+    at_least(command, Limit::AddressSpace, "limit of addresses (ulimit -v)", needed)
+}
+
+fn at_least(who: &str, limit: Limit, name: &str, needed: u64) -> Result<()> {
+    match soft(limit).filter(|&bytes| bytes < needed) {
+        None => Ok(()),
+        Some(bytes) => Err(Error::Trace {
+            file: who.into(),
+            place: name.into(),
+            what: format!("{} KiB; at least {} KiB are needed", bytes >> 10, needed >> 10),
+        }),
     }
 }
 
