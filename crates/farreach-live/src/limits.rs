@@ -50,21 +50,21 @@ const STACK: u64 = 512 << 10;
 
 /// Refuses a limit of the stack under which this process could not even read its arguments.
 pub fn check_stack() -> Result<()> {
-    at_least("farreach", Limit::Stack, "limit of the stack (ulimit -s)", STACK)
+    at_least("limit of the stack (ulimit -s)", Limit::Stack, STACK)
 }
 
-/// Refuses a limit of addresses below what `command` needs.
-pub fn check_addresses(command: &str, needed: u64) -> Result<()> {
-    at_least(command, Limit::AddressSpace, "limit of addresses (ulimit -v)", needed)
+/// Refuses a limit of addresses below what is needed.
+pub fn check_addresses(needed: u64) -> Result<()> {
+    at_least("limit of addresses (ulimit -v)", Limit::AddressSpace, needed)
 }
 
-fn at_least(who: &str, limit: Limit, name: &str, needed: u64) -> Result<()> {
+fn at_least(name: &str, limit: Limit, needed: u64) -> Result<()> {
     match soft(limit).filter(|&bytes| bytes < needed) {
         None => Ok(()),
         Some(bytes) => Err(Error::Trace {
-            file: who.into(),
-            place: name.into(),
-            what: format!("{} KiB; at least {} KiB are needed", bytes >> 10, needed >> 10),
+            file: name.into(),
+            place: format!("{} KiB", bytes >> 10),
+            what: format!("at least {} KiB are needed", needed >> 10),
         }),
     }
 }

@@ -196,7 +196,8 @@ pub fn run(
         }
     };
     sys::take_precedence();
-    let mut monitor = Monitor::new(lab, child.process, processors, launch.slice).map_err(system("waiting for the program"))?;
+    let mut monitor =
+        Monitor::new(lab, child.process, processors, launch.slice).map_err(system("waiting for the program"))?;
     monitor.report.kernel = launch.tells_kernel.then_some((0, 0));
     if let Ok(swaps) = std::fs::read_to_string("/proc/swaps")
         && swaps.lines().nth(1).is_some()

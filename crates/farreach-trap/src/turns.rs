@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 /// How often one looks whether the task that has the turn is blocked, where others keep the processor busy; otherwise
 /// that is noticed at once.
 const LOOK: Duration = Duration::from_millis(1);
-/// A turn ends at this many times a slice of all CPU time of the task, with what its traps take of that.
-const MOST: u32 = 10;
+/// A turn ends at this much of all CPU time of the task, with what its traps take of that; later for long slices.
+const MOST: Duration = Duration::from_millis(30);
 
 /// What a task that waits for its turn has come to.
 #[derive(Clone, Copy, Debug)]
@@ -137,10 +137,11 @@ impl Turns {
         };
         let all = now.saturating_sub(begun);
         let own = all.saturating_sub(of_trap * turn.traps);
-        if own >= self.slice || all >= self.slice * MOST {
+        let most = MOST.max(self.slice * 2);
+        if own >= self.slice || all >= most {
             return true;
         }
-        turn.earliest = Instant::now() + (self.slice - own).min(self.slice * MOST - all);
+        turn.earliest = Instant::now() + (self.slice - own).min(most - all);
         false
     }
 
@@ -191,8 +192,8 @@ mod tests {
         assert!(!turns.is_over(at + SLICE, trap), "its trap took some of that");
         assert!(turns.is_over(at + SLICE + trap, trap));
         (0..99_999).for_each(|_| _ = turns.count());
-        assert!(!turns.is_over(at + SLICE * MOST - trap, trap), "traps took all of that");
-        assert!(turns.is_over(at + SLICE * MOST, trap), "but it ends");
+        assert!(!turns.is_over(at + MOST - trap, trap), "traps took all of that");
+        assert!(turns.is_over(at + MOST, trap), "but it ends");
         assert!(turns.begin(2) && !turns.begin(2));
     }
 

@@ -167,7 +167,7 @@ fn observe(args: &TrapArgs, prepared: Option<&Prepared>) -> Result<ExitCode> {
     let mut lab = TrapLab::new(machines, args.machines.seed())?;
     let mut sampling = Sampling::begin(&args.sample, &mut lab, args.machines.seed())?;
     let program = program::check_for("trap", &args.command)?;
-    farreach_live::check_addresses("trap", ADDRESSES)?;
+    farreach_live::check_addresses(ADDRESSES)?;
     let open = |path: &std::path::PathBuf| File::open(path).with_context(|| path.display().to_string());
     let create = |path: &std::path::PathBuf| File::create(path).with_context(|| path.display().to_string());
     let launch = Launch {

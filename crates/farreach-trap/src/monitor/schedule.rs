@@ -255,4 +255,3 @@ fn repeat_call(task: i32) -> Result<(), Failure> {
     let again = sys::Registers { rax: registers.orig_rax, rip: registers.rip - 2, ..registers };
     alive(sys::set_registers(task, &again)).map(drop)
 }
-
