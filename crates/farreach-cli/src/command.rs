@@ -49,6 +49,11 @@ enum Command {
 /// Does what the arguments of the process say. The allocator of the process must be [`farreach_live::Allocator`].
 pub fn main() -> ExitCode {
     farreach_live::full_files_are_errors();
+    // The arguments alone would overflow a smaller one.
+    if let Err(error) = farreach_live::check_stack() {
+        cmd::common::note(error);
+        return ExitCode::from(cmd::program::FAILED);
+    }
     cmd::completions::answer(Cli::command);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

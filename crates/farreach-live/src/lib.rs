@@ -49,6 +49,7 @@ pub use check::check_program;
 pub use counts::Counts;
 pub use elf::{Text, text_of};
 pub use launch::{Options, TEXT_LIBRARY, TOOL, TOOL_VARIABLE, tool_dir};
+pub use limits::{check_addresses, check_stack};
 pub use memory::{Allocator, stdout_was_closed};
 pub use process::has_living_task as is_running;
 pub use processor::{CpuidLeaf, cpuid, midr};

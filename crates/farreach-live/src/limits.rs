@@ -9,6 +9,8 @@ pub enum Limit {
     AddressSpace,
     /// Open files (`ulimit -n`).
     OpenFiles,
+    /// Bytes of the stack (`ulimit -s`).
+    Stack,
 }
 
 /// Descriptors that Valgrind reserves for itself above those of the program.
@@ -21,6 +23,7 @@ fn both(limit: Limit) -> Option<(u64, u64)> {
     let resource = match limit {
         Limit::AddressSpace => libc::RLIMIT_AS,
         Limit::OpenFiles => libc::RLIMIT_NOFILE,
+        Limit::Stack => libc::RLIMIT_STACK,
     };
     let mut found = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the place is valid for the kernel to write.
@@ -39,6 +42,30 @@ pub fn check_open_files() -> Result<()> {
         Some(what) => {
             Err(Error::Trace { file: "recorder".into(), place: "limit of open files (ulimit -n)".into(), what })
         }
+    }
+}
+
+/// Bytes of the stack that farreach needs.
+const STACK: u64 = 512 << 10;
+
+/// Refuses a limit of the stack under which this process could not even read its arguments.
+pub fn check_stack() -> Result<()> {
+    at_least("limit of the stack (ulimit -s)", Limit::Stack, STACK)
+}
+
+/// Refuses a limit of addresses below what is needed.
+pub fn check_addresses(needed: u64) -> Result<()> {
+    at_least("limit of addresses (ulimit -v)", Limit::AddressSpace, needed)
+}
+
+fn at_least(name: &str, limit: Limit, needed: u64) -> Result<()> {
+    match soft(limit).filter(|&bytes| bytes < needed) {
+        None => Ok(()),
+        Some(bytes) => Err(Error::Trace {
+            file: name.into(),
+            place: format!("{} KiB", bytes >> 10),
+            what: format!("at least {} KiB are needed", needed >> 10),
+        }),
     }
 }
 

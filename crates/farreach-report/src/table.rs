@@ -70,6 +70,9 @@ pub(super) fn header(w: &Workload) -> String {
                 seconds(traps.microseconds)
             ));
             facts.push(format!("{} simulated", counted(traps.simulated, "trap")));
+            if traps.switches > 0 {
+                facts.push(counted(traps.switches, "switch"));
+            }
         }
         None => facts.push(format!(
             "{} ({} fetch, {} load, {} store)",

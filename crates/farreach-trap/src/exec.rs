@@ -32,6 +32,7 @@ impl Monitor<'_> {
         let asid = self.new_asid();
         let (pid, parent) = (process as u32, before);
         self.event(asid, Op::Start { pid, parent, program: program.to_string_lossy().into() });
+        self.event(asid, Op::ThreadStart { thread: pid });
         let task = self.tasks.get_mut(&process).expect("it has called exec");
         task.space = Some(asid);
         let begin = || -> Result<Space, Trouble> {

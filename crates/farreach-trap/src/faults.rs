@@ -31,11 +31,7 @@ impl Monitor<'_> {
             };
             self.lab.pass(self.begun.elapsed().as_micros() as u64);
             for fault in messages[..got].iter().filter_map(|message| message.fault()) {
-                if self.turns.waits(fault.thread) {
-                    self.turns.waiting.push((asid, fault));
-                } else {
-                    self.trap(asid, fault)?;
-                }
+                self.arrive(asid, fault)?;
             }
             if got < messages.len() {
                 break;
@@ -47,26 +43,10 @@ impl Monitor<'_> {
         Ok(())
     }
 
-    /// Serves the faults that waited, once the thread has had its turn.
-    pub fn serve_waiting(&mut self) -> Result<(), Failure> {
-        if !self.turns.is_over() {
-            return Ok(());
-        }
-        let begun = Instant::now();
-        for (asid, fault) in std::mem::take(&mut self.turns.waiting) {
-            self.trap(asid, fault)?;
-        }
-        self.trap_time += begun.elapsed();
-        Ok(())
-    }
-
     /// Serves the trap of an instruction.
-    fn trap(&mut self, asid: Asid, fault: Fault) -> Result<(), Failure> {
+    pub fn trap(&mut self, asid: Asid, fault: Fault) -> Result<(), Failure> {
         let progress = self.progress.of(fault.thread);
         progress.check(fault, || instruction(&mut self.threads, fault.thread))?;
-        if progress.is_slow() {
-            self.turns.begin(fault.thread);
-        }
         self.fault(asid, fault)
     }
 

@@ -5,7 +5,7 @@
 use crate::agent::SITE;
 
 /// System calls that stop, so that the monitor can follow, change or refuse them.
-const STOPPED: [i64; 18] = [
+const STOPPED: [i64; 19] = [
     libc::SYS_mmap,
     libc::SYS_munmap,
     libc::SYS_mprotect,
@@ -22,6 +22,7 @@ const STOPPED: [i64; 18] = [
     libc::SYS_set_tid_address,
     libc::SYS_sched_getaffinity,
     libc::SYS_sched_setaffinity,
+    libc::SYS_sched_yield,
     libc::SYS_userfaultfd,
     libc::SYS_ptrace,
 ];

@@ -11,8 +11,8 @@
 //! * `filter` stops system calls that change mappings. `call` follows them: the kernel does them as natively, then
 //!   the memory file takes the place of private memory.
 //! * Only a task of an address space may map and unmap there. The `agent` is such a task.
-//! * `space` has an address space, `exec` the beginning of one, `faults` a trap, `progress` the threads that trap in
-//!   vain, `monitor` the loop over it all. `sys` and `uffd` have the system calls, and all unsafe code.
+//! * `space` has an address space, `exec` the beginning of one, `faults` a trap, `turns` which of the tasks runs,
+//!   `progress` the threads that trap in vain, `monitor` the loop over it all. `sys` and `uffd` have the system calls, and all unsafe code.
 //!
 //! Before the program runs on, what left the machines is out of the page table. The kernel can reclaim pages of others
 //! cheaply, but may leave some; so the monitor looks, and the agent unmaps those.
@@ -29,6 +29,7 @@ mod faults;
 mod filter;
 mod gaps;
 mod held;
+mod idle;
 mod maps;
 mod monitor;
 mod progress;
@@ -37,6 +38,7 @@ mod report;
 mod sampling;
 mod space;
 mod sys;
+mod turns;
 mod uffd;
 
 use farreach_machine::TrapLab;
@@ -132,6 +134,8 @@ pub struct Launch<'a> {
     pub directory: Option<&'a Path>,
     /// Whether traps of the kernel's references are counted, which takes longer.
     pub tells_kernel: bool,
+    /// How long a task of the program has the processor while others wait, in its own time; Linux gives about 3 ms.
+    pub slice: Duration,
 }
 
 /// The state of a run, several times a second.
@@ -192,7 +196,8 @@ pub fn run(
         }
     };
     sys::take_precedence();
-    let mut monitor = Monitor::new(lab, child.process, processors).map_err(system("waiting for the program"))?;
+    let mut monitor =
+        Monitor::new(lab, child.process, processors, launch.slice).map_err(system("waiting for the program"))?;
     monitor.report.kernel = launch.tells_kernel.then_some((0, 0));
     if let Ok(swaps) = std::fs::read_to_string("/proc/swaps")
         && swaps.lines().nth(1).is_some()
@@ -209,6 +214,9 @@ pub fn run(
         return Err(not_started(error));
     }
     let exit = outcome.map_err(|failure| match failure {
+        Failure::System(what, error) if error.raw_os_error() == Some(libc::EMFILE) => {
+            TrapError::System { what, error: io::Error::new(error.kind(), sys::too_many_files(&error)) }
+        }
         Failure::System(what, error) => TrapError::System { what, error },
         Failure::Laboratory(error) => TrapError::Laboratory(error),
         Failure::Refused { program, why } => TrapError::Refused { program, why },

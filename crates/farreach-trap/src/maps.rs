@@ -26,6 +26,7 @@ pub fn of(process: i32) -> io::Result<Vec<Mapped>> {
 pub fn of_proc(error: ProcError) -> io::Error {
     match error {
         ProcError::NotFound(_) => io::ErrorKind::NotFound.into(),
+        ProcError::Io(error, _) => error,
         other => io::Error::other(other),
     }
 }

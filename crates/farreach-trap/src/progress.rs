@@ -1,12 +1,9 @@
-//! Threads that make no progress: those that only take each other's pages away get turns, and one that cannot go on by
-//! itself ends the run.
+//! Threads that make no progress: one that cannot go on by itself ends the run.
 
 use crate::monitor::Failure;
 use crate::uffd::Fault;
-use farreach_types::addr::Asid;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::time::{Duration, Instant};
 
 /// Threads of which something is kept: open files, and traps.
 const THREADS: usize = 256;
@@ -40,44 +37,6 @@ pub fn instruction(
     Some(if state == "-1" { pointer } else { IN_KERNEL })
 }
 
-/// Threads that take turns. Where several run, the traps of the others can take the pages away that an instruction has
-/// just got, for all of them again and again: none goes on. Then one of them gets a turn, in which the traps of the
-/// others wait.
-#[derive(Default)]
-pub struct Turns {
-    /// Whose turn it is, and until when.
-    turn: Option<(u32, Instant)>,
-    /// Faults that wait for its end.
-    pub waiting: Vec<(Asid, Fault)>,
-}
-
-/// Traps of a thread on few pages in a row after which it gets a turn.
-const FEW: u64 = 256;
-/// A turn: long enough for many traps, short beside what people notice.
-const TURN: Duration = Duration::from_millis(1);
-
-impl Turns {
-    /// A thread gets a turn, unless another has one.
-    pub fn begin(&mut self, thread: u32) {
-        self.turn = self.turn.or(Some((thread, Instant::now() + TURN)));
-    }
-
-    /// Whether the traps of this thread wait.
-    pub fn waits(&self, thread: u32) -> bool {
-        self.turn.is_some_and(|(whose, _)| whose != thread)
-    }
-
-    /// When it ends, if somebody waits for that.
-    pub fn end(&self) -> Option<Instant> {
-        self.turn.filter(|_| !self.waiting.is_empty()).map(|(_, end)| end)
-    }
-
-    /// Whether a turn has just ended.
-    pub fn is_over(&mut self) -> bool {
-        self.turn.take_if(|(_, end)| Instant::now() >= *end).is_some()
-    }
-}
-
 /// The progress of all threads.
 #[derive(Default)]
 pub struct AllProgress(hashbrown::HashMap<u32, Progress, foldhash::fast::FixedState>);
@@ -107,11 +66,6 @@ const SUSPICIOUS: u64 = 20_000;
 const LOOKS: u64 = 64;
 
 impl Progress {
-    /// Whether it is time for a turn.
-    pub fn is_slow(&self) -> bool {
-        self.traps % FEW == FEW - 1
-    }
-
     /// Counts a trap. `instruction`: the one that the thread has come to.
     pub fn check(&mut self, fault: Fault, instruction: impl FnOnce() -> Option<u64>) -> Result<(), Failure> {
         if !self.pages.contains(&fault.address) {
@@ -160,23 +114,5 @@ mod tests {
             }
         }
         assert_eq!(stuck, Some((3 + SUSPICIOUS + LOOKS, 0x1000)));
-    }
-
-    #[test]
-    fn a_thread_on_few_pages_gets_a_turn_that_ends() {
-        let (mut all, mut turns) = (AllProgress::default(), Turns::default());
-        let slow = (0..2 * FEW).filter(|trap| {
-            let progress = all.of(7);
-            progress.check(fault(7, trap % 2), || None).unwrap_or_else(|_| panic!("it is not stuck"));
-            progress.is_slow()
-        });
-        assert_eq!(slow.count(), 1);
-        assert!(!turns.waits(8) && turns.end().is_none() && !turns.is_over());
-        turns.begin(7);
-        turns.begin(8);
-        assert!(turns.waits(8) && !turns.waits(7) && turns.end().is_none(), "no fault waits yet");
-        turns.waiting.push((Asid(0), fault(8, 1)));
-        std::thread::sleep(turns.end().unwrap().saturating_duration_since(Instant::now()));
-        assert!(turns.is_over() && !turns.is_over() && !turns.waits(8));
     }
 }

@@ -30,6 +30,10 @@ pub struct TrapReport {
     /// Traps of the kernel's references for the program, and the misses of all machines at them; none if they were not
     /// counted.
     pub kernel: Option<(u64, u64)>,
+    /// How often another task had the turn than before.
+    pub switches: u64,
+    /// Turns that ended because the slice was used up.
+    pub used_up: u64,
     /// Pages that left the real page table because a machine lost them.
     pub unmapped: u64,
     /// Of these, pages that the agent unmapped, because the kernel did not reclaim them.

@@ -130,6 +130,11 @@ pub fn seize(thread: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_SEIZE, thread, 0, options as u64).map(drop)
 }
 
+/// Lets a thread stop as soon as it is in user mode. Any stop before that is in the place of this one.
+pub fn interrupt(thread: i32) -> io::Result<()> {
+    ptrace(libc::PTRACE_INTERRUPT, thread, 0, 0).map(drop)
+}
+
 /// How a stopped thread goes on.
 #[derive(Clone, Copy)]
 pub enum Go {
@@ -272,6 +277,9 @@ pub fn bind(processor: usize) -> io::Result<()> {
     }
 }
 
+/// Open files that the monitor asks for: five for each process of the program, and one for each file that it maps.
+const MOST_FILES: u64 = 1 << 18;
+
 /// Lets this thread run before others that want the same processor, if it may; its children run as usual. It adopts
 /// the orphans of the program, and may have as many files open as the system allows. To be called when the program has
 /// been made, which inherits limits.
@@ -281,12 +289,35 @@ pub fn take_precedence() {
     unsafe {
         let mut files: libc::rlimit = std::mem::zeroed();
         if libc::getrlimit(libc::RLIMIT_NOFILE, &mut files) == 0 {
-            files.rlim_cur = files.rlim_max;
-            libc::setrlimit(libc::RLIMIT_NOFILE, &files);
+            let all = libc::rlimit { rlim_cur: MOST_FILES, rlim_max: MOST_FILES };
+            // Only root may have more than the limit.
+            if files.rlim_max >= MOST_FILES || libc::setrlimit(libc::RLIMIT_NOFILE, &all) != 0 {
+                files.rlim_cur = files.rlim_max;
+                libc::setrlimit(libc::RLIMIT_NOFILE, &files);
+            }
         }
         libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &real_time);
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     }
+}
+
+/// From here on this thread runs only where its processor has nothing else to do.
+pub fn run_when_idle() {
+    let none = libc::sched_param { sched_priority: 0 };
+    // SAFETY: a structure that lives through the call.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &none) };
+}
+
+/// What is to be said where there are no more descriptors.
+pub fn too_many_files(error: &io::Error) -> String {
+    let mut files = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the place is valid for the kernel to write.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut files) };
+    let limit = files.rlim_cur;
+    format!(
+        "{error}: farreach needs five for each process of the program, and one for each file that is mapped; its limit \
+         is {limit} (ulimit -n), which only root may exceed"
+    )
 }
 
 /// A descriptor that can be read when a child has news. SIGCHLD is blocked in this thread from here on.

@@ -173,6 +173,9 @@ pub struct TrapUse {
     pub own_microseconds: u64,
     /// Traps that were simulated.
     pub simulated: u64,
+    /// How often another thread or process went on than the one before, among those that trap.
+    #[serde(default)]
+    pub switches: u64,
     /// If less than everything was simulated: what.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<SampleUse>,

@@ -66,9 +66,21 @@ impl std::error::Error for Refused {}
 
 /// Refuses a command that is no program, before anything else is begun. Returns the file of the program.
 pub fn check(command: &[OsString]) -> anyhow::Result<PathBuf> {
+    check_for("recording", command)
+}
+
+/// The same, for something else than a recording.
+pub fn check_for(what: &str, command: &[OsString]) -> anyhow::Result<PathBuf> {
     let status = |missing| if missing { NOT_FOUND } else { NOT_EXECUTABLE };
     let found = farreach_live::check_program(&command[0]);
-    Ok(found.map_err(|no| Refused { status: status(no.missing), why: no.why })?)
+    Ok(found.map_err(|mut no| {
+        if let farreach_types::Error::Trace { file, .. } = &mut no.why
+            && let Some(of) = file.strip_prefix("recording")
+        {
+            *file = format!("{what}{of}");
+        }
+        Refused { status: status(no.missing), why: no.why }
+    })?)
 }
 
 /// The exit status of a command that a signal ended.

@@ -26,6 +26,8 @@ const DEFAULT_MACHINES: [&str; 1] = ["t94/set-associative:entries=1536,ways=12"]
 const INTERVAL: Duration = Duration::from_millis(100);
 /// How long machines are simulated before misses count, where a run is not simulated from its beginning.
 const WARM_UP: Duration = Duration::from_secs(2);
+/// Bytes of addresses that a run needs at least: the program's stack may grow to 64 MB, and pages lie in memory files.
+const ADDRESSES: u64 = 256 << 20;
 /// How long the program may take to end after the first signal to farreach.
 const GRACE: Duration = Duration::from_secs(60);
 
@@ -74,6 +76,10 @@ pub struct TrapArgs {
     /// not see these references. Takes a microsecond more for each trap.
     #[arg(long)]
     kernel: bool,
+    /// How long a thread or process has the processor while others want it, in its own time: a number of seconds, or
+    /// with `ms` behind it.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "3ms")]
+    slice: Duration,
     /// The program and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -160,7 +166,8 @@ fn observe(args: &TrapArgs, prepared: Option<&Prepared>) -> Result<ExitCode> {
     args.output.check(machines.iter().flat_map(|m| m.inputs()))?;
     let mut lab = TrapLab::new(machines, args.machines.seed())?;
     let mut sampling = Sampling::begin(&args.sample, &mut lab, args.machines.seed())?;
-    let program = program::check(&args.command)?;
+    let program = program::check_for("trap", &args.command)?;
+    farreach_live::check_addresses(ADDRESSES)?;
     let open = |path: &std::path::PathBuf| File::open(path).with_context(|| path.display().to_string());
     let create = |path: &std::path::PathBuf| File::create(path).with_context(|| path.display().to_string());
     let launch = Launch {
@@ -174,6 +181,7 @@ fn observe(args: &TrapArgs, prepared: Option<&Prepared>) -> Result<ExitCode> {
         stdout: prepared.map(|p| &p.stdout).map(create).transpose()?,
         directory: prepared.map(|p| p.directory.as_path()),
         tells_kernel: args.kernel,
+        slice: args.slice,
     };
     let mut load = prepared.and_then(|p| p.load.clone());
     let mut begin = Begin::new(args.after, load.is_some(), &mut lab)?;
@@ -241,7 +249,11 @@ fn observe(args: &TrapArgs, prepared: Option<&Prepared>) -> Result<ExitCode> {
     if let Some(load) = running.filter(|_| stopped.is_none()) {
         load.join()?;
     }
-    args.output.emit(&lab.result(&program::shown(&args.command), stopped, None))?;
+    let mut result = lab.result(&program::shown(&args.command), stopped, None);
+    if let Some(traps) = &mut result.workload.traps {
+        traps.switches = outcome.report.switches;
+    }
+    args.output.emit(&result)?;
     note(sanity(&outcome.report));
     Ok(match (interrupted, outcome.exit) {
         // As it was asked to.
@@ -298,6 +310,13 @@ fn sanity(report: &TrapReport) -> String {
     let listed = |names: &std::collections::BTreeMap<String, u64>, unit: &str| {
         names.iter().map(|(name, many)| format!("{name} ({many}{unit})")).collect::<Vec<_>>().join(", ")
     };
+    if report.switches > 0 {
+        lines.push(format!(
+            "threads and processes: {}, {} of them because a slice was over",
+            counted(report.switches, "switch"),
+            report.used_up
+        ));
+    }
     if let Some((traps, misses)) = report.kernel {
         let traps = counted(traps, "trap");
         lines.push(format!("the kernel, for the program: {traps}, {misses} misses of all machines"));

@@ -102,7 +102,7 @@ fn programs_notice_nothing() {
         return;
     }
     let dir = Dir::new();
-    let many: [(&str, &[&str]); 18] = [
+    let many: [(&str, &[&str]); 23] = [
         ("memory", &[]),
         ("advice", &[]),
         ("barrier", &[]),
@@ -112,6 +112,11 @@ fn programs_notice_nothing() {
         ("faults", &[]),
         ("plain", &[]),
         ("threads", &[]),
+        ("token", &["turn"]),
+        ("token", &["yield"]),
+        ("token", &["sleep"]),
+        ("token", &["futex"]),
+        ("token", &["epoll"]),
         ("words", &[]),
         ("processes", &["fork"]),
         ("processes", &["vfork"]),
@@ -141,6 +146,130 @@ fn programs_notice_nothing() {
     assert_eq!((ran.status, ran.out.as_str()), (4, "aa\n3\n"), "{}", ran.err);
 }
 
+/// Threads and processes that take each other's pages: one of them runs for a slice, as under `run`, so there are as
+/// many misses.
+#[test]
+fn threads_and_processes_run_in_slices() {
+    if !traps_work() {
+        return;
+    }
+    for (kind, many, pages) in [("threads", 2, 1024), ("threads", 16, 256), ("threads", 64, 64), ("processes", 16, 256)]
+    {
+        let (many, pages) = (many.to_string(), pages.to_string());
+        let of = |how: &str| {
+            let mut farreach = command();
+            farreach.env(TOOL_VARIABLE, tool()).args([how, "--json"]);
+            farreach.args(["-m", "t94/set-associative:entries=1536,ways=12", "--", text(&program("sets", &[]))]);
+            let ran = Ran::of(farreach.args([kind, &many, &pages, "40"]).output().unwrap());
+            assert_eq!(ran.status, 0, "{kind} {many}, {how}: {}", ran.err);
+            ran.json()
+        };
+        let (run, trap) = (of("run"), of("trap"));
+        let misses = |result: &Value| each(result, "misses")[0] as f64;
+        let ratio = misses(&trap) / misses(&run);
+        assert!((0.9..1.3).contains(&ratio), "{kind} {many} of {pages}: {} and {}", misses(&run), misses(&trap));
+        for key in ["processes", "threads"] {
+            assert_eq!(run["workload"][key], trap["workload"][key], "{kind} {many}: {key}");
+        }
+        let switches = trap["workload"]["traps"]["switches"].as_u64().unwrap();
+        assert!(switches > 0, "{kind} {many}");
+    }
+}
+
+/// Short slices: each switch of threads costs as many misses as the thread has pages, and no more.
+#[test]
+fn a_switch_costs_the_pages_of_a_thread() {
+    if !traps_work() {
+        return;
+    }
+    let machine = ["-m", "t94/single:entries=64,replacement=fifo"];
+    let sets = program("sets", &[]);
+    let of = |slice: &str| {
+        let mut farreach = command();
+        farreach.args(["trap", "--json", "--slice", slice]).args(machine);
+        let ran = Ran::of(farreach.args(["--", text(&sets), "threads", "4", "48", "20000"]).output().unwrap());
+        assert_eq!(ran.status, 0, "{}", ran.err);
+        let result = ran.json();
+        (each(&result, "misses")[0], result["workload"]["traps"]["switches"].as_u64().unwrap())
+    };
+    let ((few_misses, few), (misses, many)) = (of("1s"), of("200us"));
+    assert!(many > few + 20, "{few} and {many} switches");
+    let each = (misses as f64 - few_misses as f64) / (many - few) as f64;
+    assert!((30.0..70.0).contains(&each), "{each} misses a switch: {few_misses} and {misses}, {few} and {many}");
+}
+
+/// Whatever farreach cannot follow ends the run with a message, and no process stays.
+#[test]
+fn what_cannot_go_on_ends_in_seconds() {
+    if !traps_work() {
+        return;
+    }
+    let dir = Dir::new();
+    let ends = |mut trap: Command, signals: &[i32]| {
+        // SAFETY: setsid may be called between fork and exec.
+        unsafe { trap.pre_exec(|| if libc::setsid() < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }) };
+        let mut child = trap.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let session = child.id() as i32;
+        if !signals.is_empty() {
+            child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        }
+        for signal in signals {
+            // SAFETY: plain numbers.
+            unsafe { libc::kill(session, *signal) };
+            std::thread::sleep(Duration::from_millis(400));
+        }
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while child.try_wait().unwrap().is_none() {
+            if Instant::now() > deadline {
+                // SAFETY: the session is one that this test made.
+                unsafe { libc::kill(-session, libc::SIGKILL) };
+                panic!("{trap:?} hangs");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        while !living(session).is_empty() {
+            assert!(Instant::now() < deadline, "{:?} stay", living(session));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ran::of(child.wait_with_output().unwrap())
+    };
+    let deaf = "trap '' TERM; echo; while :; do sleep 0.05; done";
+    let ran = ends(trap(&dir, "", &["sh", "-c", deaf]), &[libc::SIGTERM, libc::SIGTERM]);
+    assert_eq!(ran.status, 128 + libc::SIGTERM, "{}", ran.err);
+    // Few descriptors: root takes more, others are told.
+    let mut few = Command::new("bash");
+    let ten = "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.2 & done; wait; echo all";
+    let script = format!("ulimit -n 64; exec {} trap -o /dev/null -- bash -c '{ten}'", env!("CARGO_BIN_EXE_farreach"));
+    let ran = ends(
+        {
+            few.args(["-c", &script]);
+            few
+        },
+        &[],
+    );
+    let told = ran.status == 125 && ran.err.contains("(ulimit -n)");
+    assert!(told || ran.status == 0 && ran.out == "all\n", "{}: {}", ran.status, ran.err);
+    // SAFETY: geteuid has no preconditions.
+    if unsafe { libc::geteuid() } == 0 {
+        let ran = ends(trap(&dir, "", &[text(&program("drop", &[]))]), &[]);
+        let told = ran.status == 125 && ran.err.contains("vm.unprivileged_userfaultfd");
+        assert!(told || ran.status == 0 && ran.out == "forked\n", "{}: {}", ran.status, ran.err);
+    } else {
+        eprintln!("skipped: only root can give its user up");
+    }
+}
+
+#[test]
+fn limits_that_are_too_low_are_named() {
+    let of = |limit: &str| {
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &format!("ulimit {limit}; exec {} trap -- true", env!("CARGO_BIN_EXE_farreach"))]);
+        Ran::of(bash.output().unwrap())
+    };
+    of("-s 128").bad(125, &["ulimit -s", "128 KiB", "512 KiB"]);
+    of("-v 200000").bad(125, &["ulimit -v", "200000 KiB", "262144 KiB"]);
+}
+
 #[test]
 fn what_cannot_be_observed_is_refused_or_named() {
     if !traps_work() {
@@ -150,8 +279,11 @@ fn what_cannot_be_observed_is_refused_or_named() {
         .bad(125, &["replacement = lru cannot be driven by traps", "T94-71"]);
     line("trap -m sv97/x86 -- true").bad(125, &["sv97/x86", "caches"]);
     line("trap --for 0 -- true").bad(125, &["'0'", "a time above 0"]);
-    line("trap -- ./no-such-program").bad(127, &["no-such-program"]);
+    line("trap -- ./no-such-program").bad(127, &["trap of './no-such-program'"]);
     let dir = Dir::new();
+    let ran = Ran::of(trap(&dir, "", &[text(&program("segment", &[]))]).output().unwrap());
+    assert_eq!((ran.status, ran.out.as_str()), (0, "written\n"), "{}", ran.err);
+    assert!(ran.err.contains("System V shared memory (8388608 bytes)"), "{}", ran.err);
     // SAFETY: geteuid has no preconditions.
     if unsafe { libc::geteuid() } == 0 {
         let other = dir.path("other-user");

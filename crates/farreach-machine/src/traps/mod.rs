@@ -182,6 +182,7 @@ impl TrapLab {
             microseconds,
             own_microseconds: own,
             simulated: self.sampled.traps(),
+            switches: 0,
             sample,
             native: None,
         });

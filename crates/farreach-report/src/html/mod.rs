@@ -130,6 +130,7 @@ fn facts(w: &Workload) -> Markup {
                 div { dt { "seconds" } dd { (rate(traps.microseconds as f64 / 1e6)) } }
                 div { dt { "of its own" } dd { (rate(traps.own_microseconds as f64 / 1e6)) } }
                 div { dt { "traps" } dd { (count(traps.simulated)) } }
+                @if traps.switches > 0 { div { dt { "switches" } dd { (count(traps.switches)) } } }
             } @else {
                 div { dt { "lookups" } dd { (count(l.total())) } }
                 div { dt { "fetch" } dd { (count(l.fetch)) } }

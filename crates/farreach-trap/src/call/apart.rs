@@ -30,6 +30,7 @@ impl Monitor<'_> {
                 }
                 apart(registers)
             }
+            libc::SYS_sched_yield => Ok(Some(if self.yields(task)? { Decision::Stay } else { Decision::Pass })),
             libc::SYS_wait4 | libc::SYS_waitid if self.parents_of_others.contains(&self.tasks[&task].process) => {
                 Ok(Some(Decision::Pass))
             }

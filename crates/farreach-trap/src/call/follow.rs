@@ -74,7 +74,9 @@ impl Monitor<'_> {
                 if let Some(segment) = crate::maps::of(number)?.into_iter().find(|m| m.bytes.start == value) {
                     let len = segment.bytes.end - value;
                     space.attached.insert(value, len);
-                    space.observe_shared(segment.bytes, segment.prot);
+                    if !space.observe_shared(segment.bytes, segment.prot) {
+                        self.not_observed("System V shared memory".to_owned(), len);
+                    }
                     let (prot, backing) = (prot_of(segment.prot), Backing::Anonymous);
                     self.event(asid, Op::Map(Mapping { start: value, len, prot, shared: true, backing }));
                 }

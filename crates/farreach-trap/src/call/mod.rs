@@ -79,6 +79,8 @@ enum Decision {
     Do(What, Box<Registers>),
     /// The kernel does it, and what it did is reported otherwise.
     Pass,
+    /// It waits for the turn of its task.
+    Stay,
     /// It has this value.
     Answer(i64),
     /// The same, and the report names it.
@@ -131,6 +133,7 @@ impl Monitor<'_> {
                 go(task, Go::ToCall)
             }
             Decision::Pass => go(task, Go::On),
+            Decision::Stay => Ok(()),
             Decision::Answer(value) => answer(task, registers, value),
             Decision::Refuse(name, error) => {
                 *self.report.refused.entry(name.to_owned()).or_default() += 1;

@@ -27,10 +27,13 @@ impl Monitor<'_> {
         let status = procfs::process::Process::new(child).and_then(|process| process.status());
         let process = status.as_ref().map_or(child, |status| status.tgid);
         // As the program knows it, in a PID namespace of its own, say.
-        let number = status.ok().and_then(|status| status.nspid?.last().copied()).unwrap_or(child);
+        let number = status.map_or(child, |status| number_of(&status, child));
         let space = match (space, alive(sys::share_memory(task, child))?) {
             (Some(asid), Some(true)) => {
                 self.spaces.get_mut(&asid).expect("it has a task").tasks += 1;
+                if self.tasks.get(&task).is_some_and(|parent| parent.process == process) {
+                    self.event(asid, Op::ThreadStart { thread: child as u32 });
+                }
                 Some(asid)
             }
             (Some(asid), Some(false)) => match self.forked(asid, child, making.write.map(|at| (at, number))) {
@@ -43,7 +46,7 @@ impl Monitor<'_> {
         if let Some(chosen) = self.chosen.get(&task).cloned() {
             self.chosen.insert(child, chosen);
         }
-        self.tasks.insert(child, Task { clear_at_end: making.clear, ..Task::new(process, space) });
+        self.tasks.insert(child, Task { clear_at_end: making.clear, ..Task::new(process, number, space) });
         go(child, Go::On)?;
         self.go_on(task)
     }
@@ -80,11 +83,14 @@ impl Monitor<'_> {
         if let Some(chosen) = self.chosen.remove(&former) {
             self.chosen.insert(process, chosen);
         }
+        let number = self.tasks.get(&process).map(|task| task.number);
         for task in gone {
             self.let_go(task)?;
+            self.forget_turn(task)?;
             ended = self.leave_space(task, End::Exec)?.or(ended);
         }
-        self.tasks.insert(process, Task::new(process, None));
+        let number = number.unwrap_or(process);
+        self.tasks.insert(process, Task::new(process, number, None));
         self.begin_program(process, old.filter(|old| ended == Some(*old)))?;
         go(process, Go::On)
     }
@@ -106,7 +112,8 @@ impl Monitor<'_> {
             Stop::Killed(signal) => End::Signal(signal),
             _ => End::Lost,
         };
-        self.leave_space(task, how).map(drop)
+        self.leave_space(task, how)?;
+        self.forget_turn(task)
     }
 
     /// A task is no longer in its address space. Returns the space if it has ended with that.
@@ -124,4 +131,9 @@ impl Monitor<'_> {
         self.unmap_left()?;
         Ok(Some(asid))
     }
+}
+
+/// The number of a task as it knows it itself, in a PID namespace of its own, say.
+fn number_of(status: &procfs::process::Status, task: i32) -> i32 {
+    status.nspid.as_ref().and_then(|numbers| numbers.last().copied()).unwrap_or(task)
 }

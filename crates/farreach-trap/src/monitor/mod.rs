@@ -1,14 +1,17 @@
 //! The monitor: it waits for what the tasks of the program do, and for their traps.
 
 mod lifecycle;
+mod schedule;
 
 use crate::agent::Trouble;
 use crate::call::{Call, Making, go};
 use crate::gaps::Gaps;
-use crate::progress::{AllProgress, Turns};
+use crate::idle::Idle;
+use crate::progress::AllProgress;
 use crate::report::TrapReport;
 use crate::space::Space;
 use crate::sys::{self, CpuTime, Event, Go, Stop};
+use crate::turns::Turns;
 use crate::{Next, Tick};
 use farreach_machine::TrapLab;
 use farreach_types::Error;
@@ -20,6 +23,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
+use std::mem::take;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -52,6 +56,8 @@ impl Failure {
 pub struct Task {
     /// Its process.
     pub process: i32,
+    /// Its own number, as the kernel tells it in its messages.
+    pub number: i32,
     /// Its address space; none before exec.
     pub space: Option<Asid>,
     /// The call that changes mappings, while the kernel does it.
@@ -60,11 +66,15 @@ pub struct Task {
     pub making: Option<Making>,
     /// Where the kernel clears its number when it ends.
     pub clear_at_end: Option<u64>,
+    /// It is to stop because its turn is over.
+    pub asked: bool,
+    /// It is stopped until its next turn.
+    pub halted: bool,
 }
 
 impl Task {
-    fn new(process: i32, space: Option<Asid>) -> Task {
-        Task { process, space, call: None, making: None, clear_at_end: None }
+    fn new(process: i32, number: i32, space: Option<Asid>) -> Task {
+        Task { process, number, space, call: None, making: None, clear_at_end: None, asked: false, halted: false }
     }
 }
 
@@ -90,6 +100,12 @@ pub struct Monitor<'a> {
     pub left: Vec<(Asid, std::ops::Range<u64>)>,
     pub progress: AllProgress,
     pub turns: Turns,
+    /// Tells when the processor has nothing else to do, if there could be a thread for that.
+    idle: Option<Idle>,
+    /// Where to look for the states of tasks.
+    states: HashMap<i32, File>,
+    /// The last task that was looked at outside its turn.
+    swept: i32,
     /// Whether the kernel is asked to reclaim pages.
     pub reclaim: bool,
     /// Processors that the program would have natively.
@@ -114,15 +130,22 @@ pub struct Monitor<'a> {
 
 /// In the place of an address space: the signal of tasks.
 const TASKS: u64 = u64::MAX;
+/// The same, of the thread that runs when no other does.
+const IDLE: u64 = u64::MAX - 1;
 
 impl<'a> Monitor<'a> {
     /// A monitor of a process that is about to call exec.
-    pub fn new(lab: &'a mut TrapLab, root: i32, processors: libc::cpu_set_t) -> io::Result<Monitor<'a>> {
+    pub fn new(
+        lab: &'a mut TrapLab,
+        root: i32,
+        processors: libc::cpu_set_t,
+        slice: Duration,
+    ) -> io::Result<Monitor<'a>> {
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(Monitor {
             lab,
             report: TrapReport::default(),
-            tasks: HashMap::from([(root, Task::new(root, None))]),
+            tasks: HashMap::from([(root, Task::new(root, root, None))]),
             unborn: HashSet::new(),
             expected: HashMap::new(),
             held: HashMap::new(),
@@ -133,7 +156,10 @@ impl<'a> Monitor<'a> {
             threads: Default::default(),
             left: Vec::new(),
             progress: AllProgress::default(),
-            turns: Turns::default(),
+            turns: Turns::new(slice),
+            idle: Idle::begin().ok(),
+            states: HashMap::new(),
+            swept: 0,
             reclaim: true,
             processors,
             chosen: HashMap::new(),
@@ -160,6 +186,9 @@ impl<'a> Monitor<'a> {
     ) -> Result<Option<Stop>, Failure> {
         let failed = |error: rustix::io::Errno| Failure::System("waiting for the program", error.into());
         epoll::add(&self.events, &signals, epoll::EventData::new_u64(TASKS), epoll::EventFlags::IN).map_err(failed)?;
+        if let Some(idle) = &self.idle {
+            epoll::add(&self.events, idle, epoll::EventData::new_u64(IDLE), epoll::EventFlags::IN).map_err(failed)?;
+        }
         let mut next_tick = Instant::now() + interval;
         let mut ready = Vec::with_capacity(16);
         while !self.tasks.is_empty() {
@@ -180,20 +209,28 @@ impl<'a> Monitor<'a> {
                 }
             }
             ready.clear();
-            self.serve_waiting()?;
-            let until = self.turns.end().map_or(next_tick, |end| end.min(next_tick));
+            if self.turns.is_due() {
+                self.look()?;
+            }
+            let until = self.turns.due().map_or(next_tick, |end| end.min(next_tick));
             let timeout =
                 rustix::event::Timespec::try_from(until.saturating_duration_since(now)).expect("an interval is short");
             match epoll::wait(&self.events, rustix::buffer::spare_capacity(&mut ready), Some(&timeout)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(failed(error)),
             }
+            // What stopped first: a task that is stopped is not blocked.
+            ready.sort_by_key(|event| event.data.u64() != TASKS);
             for event in &ready {
                 match event.data.u64() {
                     TASKS => {
                         let mut word = [0; 128];
                         while rustix::io::read(&signals, &mut word).is_ok() {}
                         self.serve_tasks()?;
+                    }
+                    IDLE => {
+                        self.idle.iter_mut().for_each(Idle::told);
+                        self.look()?;
                     }
                     asid => self.serve_faults(Asid(asid as u32))?,
                 }
@@ -205,19 +242,26 @@ impl<'a> Monitor<'a> {
         Ok(self.exit)
     }
 
-    /// Serves all tasks that have news.
-    fn serve_tasks(&mut self) -> Result<(), Failure> {
+    /// Serves all tasks that have news. Returns whether any had.
+    fn serve_tasks(&mut self) -> Result<bool, Failure> {
+        let mut any = false;
         while let Some((task, stop, time)) =
             sys::wait_and_measure(None, false).map_err(|error| Failure::System("waiting for the program", error))?
         {
+            any = true;
             self.note_time(task, stop, time);
             self.lab.pass(self.begun.elapsed().as_micros() as u64);
+            let cut_short =
+                stop != Stop::Event(Event::Begin) && self.tasks.get_mut(&task).is_some_and(|of| take(&mut of.asked));
             match self.serve_task(task, stop) {
                 Err(Failure::Killed(what)) if self.has_agent(task) => self.await_end(task, what)?,
                 other => other?,
             }
+            if cut_short {
+                self.halt_again(task)?;
+            }
         }
-        Ok(())
+        Ok(any)
     }
 
     /// Keeps the CPU time of the first process, if this is its end.
@@ -268,8 +312,12 @@ impl<'a> Monitor<'a> {
             Stop::Event(Event::Fork | Event::Vfork | Event::Clone) => self.born(task),
             Stop::Event(Event::Exec) => self.executed(task),
             Stop::Event(Event::Exit) => self.ending(task),
+            Stop::Event(Event::Begin) if self.has_halted(task)? => Ok(()),
             Stop::Event(_) => self.go_on(task),
-            Stop::Group(_) => go(task, Go::Listen),
+            Stop::Group(_) => {
+                self.forget_turn(task)?;
+                go(task, Go::Listen)
+            }
             Stop::Signal(signal) => {
                 let how = if self.tasks[&task].call.is_some() { Go::ToCall } else { Go::On };
                 sys::go(task, how, signal).map_err(|error| Failure::System("letting the program go on", error))
@@ -353,6 +401,8 @@ impl<'a> Monitor<'a> {
         // Their parents were killed before they could tell of them.
         self.unborn.drain().for_each(sys::kill);
         self.spaces.clear(); // with their agents; faults that wait are woken
+        // And those that were being taken over when something failed.
+        traced().into_iter().for_each(sys::kill);
         while let Ok(Some((task, stop, time))) = sys::wait_and_measure(None, true) {
             self.note_time(task, stop, time);
             match stop {
@@ -368,6 +418,14 @@ impl<'a> Monitor<'a> {
             }
         }
     }
+}
+
+/// All processes with a task that this one traces.
+fn traced() -> Vec<i32> {
+    let of = std::process::id() as i32;
+    let processes = procfs::process::all_processes().into_iter().flatten().flatten();
+    let traced = processes.filter(|process| process.status().is_ok_and(|status| status.tracerpid == of));
+    traced.map(|process| process.pid).collect()
 }
 
 /// Whether a task has not ended.
