@@ -6,7 +6,7 @@
 /* Gives the program the environment it would have without a recorder.
 
    The core adds LD_PRELOAD (a library of which this tool needs nothing) and, for children, VALGRIND_LIB; exec.c may add
-   FARREACH_PROGRAM. All are taken out of the new program's stack again before its first instruction. */
+   FARREACH_PROGRAM and FARREACH_FILTERS. All are taken out of the new program's stack again before its first instruction. */
 
 #include "recorder.h"
 
@@ -18,7 +18,8 @@ static Bool begins(const HChar* text, const HChar* with)
 /* What the variable ought to be, in place: NULL if it ought not to exist. */
 static HChar* restored(HChar* variable)
 {
-   if (begins(variable, "VALGRIND_LIB=") || begins(variable, "FARREACH_PROGRAM="))
+   if (begins(variable, "VALGRIND_LIB=") || begins(variable, "FARREACH_PROGRAM=")
+       || begins(variable, "FARREACH_FILTERS="))
       return NULL;
    if (!begins(variable, "LD_PRELOAD="))
       return variable;

@@ -14,11 +14,13 @@
 extern HChar** __real_vgPlain_env_setenv(HChar*** environment, const HChar* name, const HChar* value);
 extern const HChar* __real_vgPlain_find_executable(const HChar* name);
 extern SysRes __real_vgPlain_pre_exec_check(const HChar* path, Int* fd, Bool allow_setuid);
+extern Int    __real_vgPlain_check_executable(Bool* is_setuid, const HChar* path, Bool allow_setuid);
 
 /* Exported by the core, though its tool headers do not say so. */
 extern Int    VG_(access)(const HChar* path, Bool read, Bool write, Bool execute);
 extern SysRes VG_(mk_SysRes_Error)(UWord error);
 extern const HChar* VG_(name_of_launcher);
+extern SysRes VG_(do_syscall)(UWord number, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord);
 extern Int VG_(cl_exec_fd); /* the program file, kept open by the core */
 extern HChar* VG_(getenv)(const HChar* name);
 
@@ -34,13 +36,22 @@ enum { E_LOOP = 40, E_LIBBAD = 80, STACK_LIMIT = 3 };
 
 /* Of the attempt in progress. */
 static UWord argv, envp;
-static Bool  starts_itself;
+static Bool  starts_itself, adds_variables;
+static Int   filters = -1; /* a file that carries the filters of system calls, if there are any */
 
 void exec_begins(UWord arguments, UWord environment)
 {
    argv = arguments;
    envp = environment;
-   starts_itself = False;
+   starts_itself = adds_variables = False;
+   filters = -1;
+}
+
+void exec_failed(void)
+{
+   if (filters >= 0)
+      VG_(close)(filters);
+   filters = -1;
 }
 
 static Bool readable(Addr start, SizeT len)
@@ -108,6 +119,20 @@ static Int read_at(Int fd, ULong offset, void* to, UInt bytes)
    return got < 0 ? 0 : got;
 }
 
+/* Whether the answer of this call, which cannot fail, is 0. */
+static Bool is_zero(UWord call)
+{
+   return sr_Res(VG_(do_syscall)(call, 0, 0, 0, 0, 0, 0, 0, 0)) == 0;
+}
+
+/* Whether the file would change the user or group of the process that runs it. The core runs no such program. For
+   root, those of root change nothing (su, for instance). */
+static Bool changes_user(const struct vg_stat* about)
+{
+   return (about->mode & VKI_S_ISUID && !(about->uid == 0 && is_zero(__NR_getuid) && is_zero(__NR_geteuid)))
+          || (about->mode & VKI_S_ISGID && !(about->gid == 0 && is_zero(__NR_getgid) && is_zero(__NR_getegid)));
+}
+
 /* Reads the start of a program file. Returns an error number, 0 if all is well. */
 static UInt read_head(const HChar* path, UChar* head, Int* bytes, Int* fd)
 {
@@ -115,8 +140,7 @@ static UInt read_head(const HChar* path, UChar* head, Int* bytes, Int* fd)
    SysRes found = VG_(stat)(path, &about);
    if (sr_isError(found))
       return sr_Err(found);
-   /* The core runs nothing that would change its user. */
-   if (!VKI_S_ISREG(about.mode) || about.mode & (VKI_S_ISUID | VKI_S_ISGID))
+   if (!VKI_S_ISREG(about.mode) || changes_user(&about))
       return VKI_EACCES;
    if (VG_(access)(path, False, False, True) != 0)
       return VKI_EACCES;
@@ -126,6 +150,25 @@ static UInt read_head(const HChar* path, UChar* head, Int* bytes, Int* fd)
    *fd = sr_Res(opened);
    *bytes = read_at(*fd, 0, head, SCRIPT_HEAD);
    return 0;
+}
+
+/* Natively these run. */
+static void tell_refused(const HChar* path)
+{
+   UChar head[SCRIPT_HEAD + 1];
+   struct vg_stat about;
+   if (sr_isError(VG_(stat)(path, &about)) || !VKI_S_ISREG(about.mode) || VG_(access)(path, False, False, True) != 0)
+      return;
+   if (changes_user(&about)) {
+      limit_met(FR_LIMIT_EXEC, 0, "%s was not executed: it is set-user-ID or set-group-ID", path);
+      return;
+   }
+   SysRes opened = VG_(open)(path, VKI_O_RDONLY, 0);
+   if (sr_isError(opened))
+      return;
+   if (read_at(sr_Res(opened), 0, head, SCRIPT_HEAD) > 20 && VG_(memcmp)(head, "\177ELF\1\1", 6) == 0 && head[18] == 3)
+      limit_met(FR_LIMIT_EXEC, 0, "%s was not executed: it is a 32-bit program", path);
+   VG_(close)(sr_Res(opened));
 }
 
 static Bool is_elf(const UChar* head, Int bytes)
@@ -252,6 +295,7 @@ void exec_restore_arguments(ThreadId tid)
 /* ---- A program that starts itself by /proc/self/exe, which is the recorder: a variable carries its path ---- */
 
 #define OWN_PATH "FARREACH_PROGRAM"
+#define FILTERS  "FARREACH_FILTERS"
 
 static Bool is_own(const HChar* path)
 {
@@ -274,9 +318,16 @@ const HChar* exec_own_path(void)
 HChar** __wrap_vgPlain_env_setenv(HChar*** environment, const HChar* name, const HChar* value);
 HChar** __wrap_vgPlain_env_setenv(HChar*** environment, const HChar* name, const HChar* value)
 {
-   if (starts_itself) {
-      starts_itself = False;
-      __real_vgPlain_env_setenv(environment, OWN_PATH, exec_own_path());
+   if (adds_variables) {
+      adds_variables = False;
+      if (starts_itself)
+         __real_vgPlain_env_setenv(environment, OWN_PATH, exec_own_path());
+      filters = seccomp_exec_begins(VG_(get_running_tid)());
+      if (filters >= 0) {
+         HChar number[16];
+         VG_(sprintf)(number, "%d", filters);
+         __real_vgPlain_env_setenv(environment, FILTERS, number);
+      }
    }
    return __real_vgPlain_env_setenv(environment, name, value);
 }
@@ -288,35 +339,60 @@ const HChar* __wrap_vgPlain_find_executable(const HChar* name)
    return own ? own : __real_vgPlain_find_executable(name);
 }
 
+void exec_image_begins(void)
+{
+   const HChar* number = VG_(getenv)(FILTERS);
+   if (number)
+      seccomp_image_begins(VG_(strtoll10)(number, NULL));
+}
+
 /* The new image begins as a new recorder, which opens launcher and control file by name. A program that changed its
    root or gave up its user cannot do so. */
-static UInt recorder_refused(void)
+static UInt recorder_refused(const HChar* path)
 {
    HChar control[VG_(strlen)(run_dir) + 16];
    VG_(sprintf)(control, "%s/control", run_dir);
    const HChar* needed[] = { VG_(name_of_launcher), control };
    for (UInt i = 0; i < 2; i++) {
       SysRes opened = VG_(open)(needed[i], i == 0 ? VKI_O_RDONLY : VKI_O_RDWR, 0);
-      if (sr_isError(opened))
+      if (sr_isError(opened)) {
+         limit_met(FR_LIMIT_EXEC, 0, "%s was not executed: the program changed its root or its user, and cannot reach "
+                   "%s of the recorder any more", path, needed[i]);
          return sr_Err(opened);
+      }
       VG_(close)(sr_Res(opened));
    }
    return 0;
+}
+
+Int __wrap_vgPlain_check_executable(Bool* is_setuid, const HChar* path, Bool allow_setuid);
+Int __wrap_vgPlain_check_executable(Bool* is_setuid, const HChar* path, Bool allow_setuid)
+{
+   struct vg_stat about;
+   if (!sr_isError(VG_(stat)(path, &about)) && !changes_user(&about))
+      allow_setuid = True;
+   return __real_vgPlain_check_executable(is_setuid, path, allow_setuid);
 }
 
 SysRes __wrap_vgPlain_pre_exec_check(const HChar* path, Int* fd, Bool allow_setuid);
 SysRes __wrap_vgPlain_pre_exec_check(const HChar* path, Int* fd, Bool allow_setuid)
 {
    starts_itself = is_own(path);
+   adds_variables = True;
    if (starts_itself)
       path = exec_own_path();
    SysRes checked = __real_vgPlain_pre_exec_check(path, fd, allow_setuid);
-   if (sr_isError(checked))
+   if (sr_isError(checked)) {
+      tell_refused(path);
       return checked;
+   }
    UInt error = arguments_refused(path);
-   if (error == 0)
+   if (error == 0) {
       error = program_refused(path);
+      if (error)
+         tell_refused(path);
+   }
    if (error == 0)
-      error = recorder_refused();
+      error = recorder_refused(path);
    return error ? VG_(mk_SysRes_Error)(error) : checked;
 }

@@ -26,6 +26,9 @@ UInt state_bytes = sizeof(VexGuestAMD64State);
 static ThreadId shown_thread;   /* the thread of the last FR_SWITCH, 0 before the first */
 static UInt     fork_ring;      /* ring number of the child being made */
 static Bool     forking, exec_tried;
+static Bool     spawning;       /* the child being made has, natively, the memory of this process until its exec */
+static Bool     spawned;        /* this process is such a child */
+static Bool     spawn_failed;   /* and an exec failed here, which its parent does not see */
 static Bool     keep_environment; /* --keep-environment */
 
 static void one_word(UInt type, ULong a)
@@ -60,6 +63,7 @@ static void first_instruction(ThreadId tid)
 
 static void thread_created(ThreadId parent, ThreadId child)
 {
+   seccomp_thread_created(parent, child);
    if (shown_thread != 0)
       one_word(FR_THREAD_START, child);
 }
@@ -145,11 +149,16 @@ void __wrap_vgPlain_logging_atfork_child(ThreadId tid)
 static void fork_in_child(ThreadId tid)
 {
    forking = False;
+   spawned = spawning;
    ring_open(fork_ring);
+   limits_fork_in_child();
+   seccomp_fork_in_child(tid);
    one_word(FR_SWITCH, tid); /* a child has one thread, the one that forked, and it runs already */
    shown_thread = tid;
    proc_maps_fork_in_child();
 }
+
+#define SPAWN 0x4100UL /* flags of clone: CLONE_VM and CLONE_VFORK */
 
 static void syscall_begins(ThreadId tid, UInt number, UWord* args, UInt n)
 {
@@ -160,15 +169,24 @@ static void syscall_begins(ThreadId tid, UInt number, UWord* args, UInt n)
             exec_begins(args[1], args[2]);
          else
             exec_begins(args[2], args[3]);
+         limits_end();
          ring_record(FR_EXEC, 0);
          ring_publish();
          exec_tried = True;
+         break;
+      case __NR_clone:
+         spawning = (args[0] & SPAWN) == SPAWN;
+         break;
+      case __NR_fork:
+      case __NR_vfork:
+         spawning = False;
          break;
       case __NR_wait4:
       case __NR_waitid:
          ring_publish(); /* all before the wait precedes the end of the child in the order of the run */
          break;
       default:
+         users_syscall_begins(number, args);
          space_syscall_begins(number, args);
          break;
    }
@@ -179,6 +197,8 @@ static void syscall_ends(ThreadId tid, UInt number, UWord* args, UInt n, SysRes 
    if (exec_tried && (number == __NR_execve || number == 322)) {
       /* Still here: it failed. */
       exec_tried = False;
+      spawn_failed = spawned;
+      exec_failed();
       ring_record(FR_EXEC_FAILED, 0);
       return;
    }
@@ -191,6 +211,7 @@ static void syscall_ends(ThreadId tid, UInt number, UWord* args, UInt n, SysRes 
       ring_publish();
       return;
    }
+   limits_syscall(number, args, result);
    space_syscall(number, args, result);
 }
 
@@ -200,6 +221,9 @@ static void end(UInt status, UInt signal)
 {
    if (!ring_is_open())
       return;
+   if (spawn_failed)
+      limit_met(FR_LIMIT_EXEC, 0, "posix_spawn in its parent does not return the error with which its exec failed");
+   limits_end();
    ULong* to = ring_record(FR_END, 2);
    to[0] = status | (ULong)signal << 32;
    to[1] = ring_tally();
@@ -298,6 +322,7 @@ static void options_read(void)
       fail("this is the recorder of farreach; 'farreach run' and 'farreach record' start it");
    ring_attach_control();
    ring_open(ring_new_number());
+   exec_image_begins();
 }
 
 static void registered(void)

@@ -13,6 +13,9 @@ Bool pool = False;
 /* Bytes of a huge page in the mmap under way, 0 if it asks for none. */
 static SizeT wanted;
 
+/* No place was found for the program in the system call under way. */
+static Bool refused;
+
 enum { MAP_HUGETLB = 0x40000, SIZE_SHIFT = 26, SIZE_BITS = 0x3f, DEFAULT_SHIFT = 21 };
 
 /* From the core's own headers, which are not among those for tools. */
@@ -24,10 +27,16 @@ extern SysRes __real_vgPlain_am_do_mmap_NO_NOTIFY(Addr start, SizeT length, UInt
 void pool_syscall_begins(UInt number, UWord* args)
 {
    wanted = 0;
+   refused = False;
    if (pool && number == __NR_mmap && args[3] & MAP_HUGETLB) {
       UInt shift = args[3] >> SIZE_SHIFT & SIZE_BITS;
       wanted = 1UL << (shift ? shift : DEFAULT_SHIFT);
    }
+}
+
+Bool addresses_refused(void)
+{
+   return refused;
 }
 
 /* The bytes of a huge page, if the mmap that has ended asked for some. */
@@ -41,10 +50,14 @@ SizeT pool_syscall_ends(void)
 Addr __wrap_vgPlain_am_get_advisory(const MapRequest* req, Bool for_client, Bool* ok);
 Addr __wrap_vgPlain_am_get_advisory(const MapRequest* req, Bool for_client, Bool* ok)
 {
-   if (!wanted || !for_client || req->rkind == MFixed)
-      return __real_vgPlain_am_get_advisory(req, for_client, ok);
+   if (!wanted || !for_client || req->rkind == MFixed) {
+      Addr at = __real_vgPlain_am_get_advisory(req, for_client, ok);
+      refused |= for_client && !*ok;
+      return at;
+   }
    MapRequest more = { .rkind = MAny, .start = 0, .len = ((req->len + wanted - 1) & -wanted) + wanted };
    Addr at = __real_vgPlain_am_get_advisory(&more, for_client, ok);
+   refused |= !*ok;
    return (at + wanted - 1) & -wanted;
 }
 

@@ -47,6 +47,7 @@ UInt   ring_new_number(void);
 void   ring_open(UInt number);              /* begins an empty ring; forgets the one before */
 Bool   ring_is_open(void);
 UInt   ring_foreign_namespace(void);
+Bool   ring_give_to(UInt user, UInt* owner);
 void   ring_publish(void);                  /* hands over the chunk being filled, unless it is empty */
 ULong* ring_record(UInt type, UInt words);  /* appends a record; its payload is for the caller to fill at once */
 ULong* ring_text(ULong* to, const HChar* text, UInt bytes);
@@ -103,6 +104,26 @@ void space_emptied(Addr start, SizeT len);
 void space_code(Addr pc);
 void space_stack_grew(Addr start, SizeT len, const NSegment* stack);
 
+/* ---- limits.c ---- */
+/* The program has met a limit of the recorder: it goes, or is recorded, another way than natively. */
+void limit_met(enum fr_limit kind, Addr at, const HChar* format, ...) PRINTF_CHECK(3, 4);
+void limits_syscall(UInt number, const UWord* args, SysRes result);
+void limits_fork_in_child(void);
+void limits_end(void);                      /* what is not told yet */
+
+/* ---- shm.c: System V segments of huge pages ---- */
+void shm_syscall_begins(UInt number, const UWord* args);
+void shm_syscall_ends(SysRes result);
+
+/* ---- users.c ---- */
+void users_syscall_begins(UInt number, const UWord* args);
+
+/* ---- seccomp.c: filters of system calls ---- */
+void seccomp_thread_created(ThreadId parent, ThreadId child);
+void seccomp_fork_in_child(ThreadId tid);
+Int  seccomp_exec_begins(ThreadId tid); /* a file that carries the filters over the exec, -1 if there are none */
+void seccomp_image_begins(Int fd);      /* after the exec */
+
 /* ---- heap.c ---- */
 Bool heap_may_grow(SSizeT more);
 
@@ -110,6 +131,7 @@ Bool heap_may_grow(SSizeT more);
 extern Bool pool;                           /* --pool */
 void  pool_syscall_begins(UInt number, UWord* args);
 SizeT pool_syscall_ends(void);
+Bool  addresses_refused(void);              /* the core found no place for the mapping of this system call */
 
 /* ---- proc_maps.c: what only the system knows of mappings ---- */
 SizeT proc_maps_protected(Addr start, SizeT len, UInt flags); /* bytes from start on that are mapped so */
@@ -124,6 +146,8 @@ void environment_restore(ThreadId tid);
 
 /* ---- exec.c ---- */
 void exec_begins(UWord arguments, UWord environment); /* the lists of an exec about to be tried */
+void exec_failed(void);
+void exec_image_begins(void);     /* takes over what the image before passed on */
 const HChar* exec_own_path(void); /* of the program that runs */
 void exec_restore_arguments(ThreadId tid); /* removes blanks behind the argument in the first line of a script */
 

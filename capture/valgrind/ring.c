@@ -25,7 +25,8 @@ static ThreadId           running;   /* thread whose generated code runs, 0 if n
 #define CHUNK_BYTES (FR_CHUNK_WORDS * sizeof(ULong))
 #define RING_BYTES  (FR_RING_HEAD + FR_CHUNKS * CHUNK_BYTES)
 
-enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1, LOCK_SH = 1, LOCK_NB = 4, O_CLOEXEC = 02000000, FILE_SIZE_LIMIT = 1 };
+enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1, LOCK_SH = 1, LOCK_NB = 4, O_CLOEXEC = 02000000, O_NOFOLLOW = 0400000, FILE_SIZE_LIMIT = 1,
+       NOT_THROUGH_LINKS = 0x100 };
 
 static SysRes call(UWord number, UWord a, UWord b, UWord c, UWord d)
 {
@@ -74,12 +75,29 @@ void fail(const HChar* format, ...)
    while (True) { }
 }
 
+/* Gives the directory and the control file to a user. False: they belong to another one, whom it tells. */
+Bool ring_give_to(UInt user, UInt* owner)
+{
+   struct vg_stat about;
+   if (VG_(fstat)(run_fd, &about) != 0)
+      return True;
+   *owner = about.uid;
+   if (about.uid != 0 && about.uid != user)
+      return False;
+   HChar log[32];
+   VG_(sprintf)(log, "log.%d", VG_(getpid)()); /* after an exec it is opened again */
+   VG_(do_syscall)(__NR_fchownat, run_fd, (UWord)log, user, -1, NOT_THROUGH_LINKS, 0, 0, 0);
+   call(__NR_fchown, control_fd, user, -1, 0);
+   call(__NR_fchown, run_fd, user, -1, 0);
+   return True;
+}
+
 static Int open_here(const HChar* name, Int flags)
 {
-   SysRes opened = call(__NR_openat, run_fd, (UWord)name, flags | O_CLOEXEC, 0600);
+   SysRes opened = call(__NR_openat, run_fd, (UWord)name, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
    if (sr_isError(opened))
       fail("cannot open %s/%s: %s (error %lu)", run_dir, name,
-           sr_Err(opened) == VKI_EACCES ? "a program that gave up its user cannot have recorded children"
+           sr_Err(opened) == VKI_EACCES ? "the program became a second user; the files of this run belong to the first"
                                         : "the system refused",
            sr_Err(opened));
    return sr_Res(opened);

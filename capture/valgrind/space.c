@@ -253,12 +253,14 @@ void space_syscall_begins(UInt number, UWord* args)
       proc_maps_detach_begins(args[0]);
    moving = number == __NR_mremap;
    pool_syscall_begins(number, args);
+   shm_syscall_begins(number, args);
 }
 
 /* A system call has ended. */
 void space_syscall(UInt number, UWord* args, SysRes result)
 {
    SizeT huge_page = pool_syscall_ends();
+   shm_syscall_ends(result);
    moving = False;
    switch (number) {
       /* These have effects even if they fail: mprotect up to the first page that it cannot change, madvise on all but

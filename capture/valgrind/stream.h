@@ -33,7 +33,7 @@
 #define FARREACH_STREAM_H
 
 #define FR_MAGIC        0x31484341455252ULL /* in control and in every ring */
-#define FR_VERSION      5
+#define FR_VERSION      6
 
 #define FR_CHUNKS       8
 #define FR_CHUNK_WORDS  32768
@@ -105,7 +105,10 @@ enum fr_record {
    FR_EXEC,         /* an exec is being tried: what follows is FR_EXEC_FAILED, or FR_START of another ring, same pid */
    FR_EXEC_FAILED,
    FR_END,          /* 0: status | signal << 32 (one of them)  1: tally, see FR_TALLY */
-   FR_THP           /* 0: what prctl(PR_GET_THP_DISABLE) says */
+   FR_THP,          /* 0: what prctl(PR_GET_THP_DISABLE) says */
+   FR_LIMIT         /* 0: enum fr_limit | bytes of text << 32  1: how often since it was last told  2: address of the
+                       instruction, number of the system call, or 0  3: bytes of code  4, 5: the code
+                       then the text. The program met a limit of the recorder */
 };
 
 enum fr_map {
@@ -113,6 +116,15 @@ enum fr_map {
    FR_EARLY = 16,   /* stack growth in the middle of the block before: the mapping precedes that block */
    /* What is mapped. */
    FR_ANONYMOUS = 0 << 8, FR_HEAP = 1 << 8, FR_STACK = 2 << 8, FR_FILE = 3 << 8, FR_KERNEL = 4 << 8
+};
+
+/* Limits. The text goes on behind what the reader says of the kind. */
+enum fr_limit {
+   FR_LIMIT_INSTRUCTION = 1, /* it cannot run this one; text: where it is */
+   FR_LIMIT_SYSTEM_CALL,     /* text: how it failed */
+   FR_LIMIT_ADDRESSES,       /* text: what was refused for want of addresses */
+   FR_LIMIT_EXEC,            /* text: what was not executed, and why */
+   FR_LIMIT_RECORD           /* text: what the record has otherwise than the program */
 };
 
 enum fr_advice { FR_DONTNEED, FR_HUGEPAGE, FR_NOHUGEPAGE, FR_WILLNEED, FR_POPULATE };

@@ -73,7 +73,7 @@ pub fn check_program(name: &OsStr) -> Result<PathBuf, Refusal> {
 /// Checks one file: returns the interpreter if it is a script, nothing if it is a program that can be recorded.
 fn check_file(path: &Path, needed: &str) -> Result<Option<PathBuf>, Why> {
     let (mut file, mode) = open(path, needed)?;
-    if mode & 0o6000 != 0 {
+    if mode & 0o6000 != 0 && changes_user(path, mode) {
         return Err((false, format!("set-user-ID or set-group-ID (mode {:o}); only plain programs", mode & 0o7777)));
     }
     let mut head = Vec::new();
@@ -94,6 +94,15 @@ fn check_file(path: &Path, needed: &str) -> Result<Option<PathBuf>, Why> {
     let mut head = [0; 20];
     let whole = file.read_exact(&mut head).is_ok() && is_x86_64(&head);
     if whole { Ok(None) } else { Err(of_linker((false, "not an ELF file for x86-64".into()))) }
+}
+
+/// Whether a set-user-ID or set-group-ID file changes the user or group of this process: those of root change nothing
+/// for root.
+fn changes_user(path: &Path, mode: u32) -> bool {
+    let root = rustix::process::getuid().is_root() && rustix::process::geteuid().is_root();
+    let group = rustix::process::getgid().is_root() && rustix::process::getegid().is_root();
+    let owner = path.metadata().map_or((1, 1), |about| (about.uid(), about.gid()));
+    mode & 0o4000 != 0 && !(root && owner.0 == 0) || mode & 0o2000 != 0 && !(group && owner.1 == 0)
 }
 
 /// Opens a file that is to be executed; its mode.

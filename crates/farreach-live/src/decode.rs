@@ -13,6 +13,7 @@ use self::payload::{Payload, prot};
 use super::counts::{Counts, Shape, Sum};
 use super::fault;
 use super::layout::{map, record};
+use super::met::Told;
 
 mod chunk;
 mod payload;
@@ -34,6 +35,8 @@ pub enum Notice {
     ExecFailed,
     /// The process ended and this is its tally.
     Ended { tally: u64 },
+    /// The program met a limit of the recorder, this often.
+    Limit { told: Told, count: u64 },
 }
 
 /// Result of decoding one chunk.
@@ -217,6 +220,7 @@ impl Decoder {
                     record::FORK_FAILED => Notice::ForkFailed { ring: p.at(0)? as u32 },
                     record::EXEC => Notice::Exec,
                     record::EXEC_FAILED => Notice::ExecFailed,
+                    record::LIMIT => Notice::Limit { told: p.limit()?, count: p.at(1)? },
                     other => return Err(format!("unknown record {other}")),
                 });
                 return Ok(());

@@ -1,7 +1,7 @@
 //! The numbers of `capture/valgrind/stream.h`, the contract with the recorder; a test compares the two files.
 
 pub const MAGIC: u64 = 0x0031_4843_4145_5252;
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 pub const CHUNKS: u64 = 8;
 pub const CHUNK_WORDS: usize = 32768;
 pub const BLOCK_INSTRS: usize = 512;
@@ -59,6 +59,7 @@ pub mod record {
     pub const EXEC_FAILED: u32 = 16;
     pub const END: u32 = 17;
     pub const THP: u32 = 18;
+    pub const LIMIT: u32 = 19;
 }
 
 /// `enum fr_map`: bits, then the kind of the mapping.

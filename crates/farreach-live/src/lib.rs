@@ -13,6 +13,7 @@
 
 mod advice;
 mod allocator_of;
+mod calls;
 pub mod chase;
 mod check;
 mod counts;
@@ -24,12 +25,14 @@ mod folder;
 pub mod fuzz;
 mod guard;
 pub mod guarded;
+mod instruction;
 mod launch;
 mod layout;
 mod limits;
 mod lock;
 mod log;
 mod memory;
+mod met;
 pub mod native;
 mod process;
 mod processor;

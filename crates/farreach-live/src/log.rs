@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use super::process::plain_file;
+
 /// The log of one recorder process.
 pub struct Log(String);
 
@@ -12,7 +14,7 @@ impl Log {
     pub fn read(run_dir: &Path, pid: u32) -> Log {
         const MOST: u64 = 1 << 20;
         let mut text = Vec::new();
-        if let Ok(file) = File::open(run_dir.join(format!("log.{pid}"))) {
+        if let Some(file) = plain_file(File::options().read(true), &run_dir.join(format!("log.{pid}"))) {
             let _ = file.take(MOST).read_to_end(&mut text);
         }
         Log(String::from_utf8_lossy(&text).into_owned())

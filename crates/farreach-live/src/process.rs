@@ -1,7 +1,9 @@
 //! One recorded process image: its ring, and whether its process is alive.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -24,6 +26,8 @@ pub struct Process {
     /// Start time of the process in /proc: the system may reuse a process id.
     born: Option<u64>,
     map: Option<Shared>,
+    /// File of the program; empty until it is known.
+    pub program: Arc<str>,
     /// An exec is being tried.
     pub execing: bool,
     /// When it was first found gone, while it may still have become another program by exec.
@@ -34,8 +38,19 @@ pub struct Process {
 
 impl Process {
     pub fn announced(ring: u32, asid: Asid) -> Process {
-        let (counts, cut) = Default::default();
-        Process { ring, asid, pid: 0, own: None, born: None, map: None, execing: false, dead_since: None, counts, cut }
+        Process {
+            ring,
+            asid,
+            pid: 0,
+            own: None,
+            born: None,
+            map: None,
+            program: "".into(),
+            execing: false,
+            dead_since: None,
+            counts: Counts::default(),
+            cut: Counts::default(),
+        }
     }
 
     /// Nothing changes if the process id is not known (0).
@@ -48,7 +63,7 @@ impl Process {
 
     /// The file of a ring, if there is one.
     pub fn ring_file(run_dir: &Path, ring: u32) -> Option<File> {
-        File::options().read(true).write(true).open(run_dir.join(format!("ring.{ring}"))).ok()
+        plain_file(File::options().read(true).write(true), &run_dir.join(format!("ring.{ring}")))
     }
 
     /// Maps the ring if the recorder has made it by now.
@@ -114,6 +129,13 @@ impl Process {
     pub fn is_dead(&self) -> bool {
         self.pid != 0 && (born(self.pid) != self.born || !has_living_task(self.pid))
     }
+}
+
+/// Opens a file in the directory of a run. That may belong to a user whom a program of root became: only a plain file
+/// without another name is opened, nothing that leads elsewhere.
+pub fn plain_file(how: &mut OpenOptions, path: &Path) -> Option<File> {
+    let file = how.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).ok()?;
+    file.metadata().is_ok_and(|about| about.is_file() && about.nlink() == 1).then_some(file)
 }
 
 /// The process that writes a ring, of a program that made a PID namespace: the one that has the ring mapped. 0 if it

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use farreach_types::addr::Asid;
+use farreach_types::counts::RecorderLimit;
 use farreach_types::event::{Batch, Source};
 use farreach_types::{Error, Result};
 
@@ -20,6 +21,7 @@ use super::folder::Folder;
 use super::guarded::Guarded;
 use super::launch::{self, Options, error, spawn, tool_dir};
 use super::layout::control;
+use super::met::Met;
 use super::process::Process;
 use super::shared::Shared;
 use super::signals::{Watch, send};
@@ -65,6 +67,8 @@ pub struct Report {
     pub cpu: Duration,
     /// The signal (Ctrl-C, SIGTERM, [`Recorder::interrupt`]) that ended the recording, if one did.
     pub interrupted: Option<i32>,
+    /// Limits of the recorder that programs met.
+    pub limits: Vec<RecorderLimit>,
 }
 
 /// A program being recorded. Dropping it ends the program.
@@ -89,6 +93,7 @@ pub struct Recorder {
     counts: Counts,
     verified: u32,
     lost: u32,
+    met: Met,
     signals: Watch,
     /// Time of the request to end.
     interrupted: Option<Instant>,
@@ -130,6 +135,7 @@ impl Recorder {
             counts: Counts::default(),
             verified: 0,
             lost: 0,
+            met: Met::default(),
             signals,
             interrupted: None,
             grace: options.grace,
@@ -178,6 +184,7 @@ impl Recorder {
             lost: self.lost,
             cpu: self.cpu,
             interrupted: self.interrupted.map(|_| self.signals.first().unwrap_or(libc::SIGINT)),
+            limits: std::mem::take(&mut self.met).into_limits(),
         })
     }
 

@@ -1,11 +1,13 @@
 //! Recorder and reader agree on the numbers of the stream, and damaged streams are refused.
 
 use farreach_types::addr::Asid;
+use farreach_types::counts::LimitKind;
 use farreach_types::event::{Access, Backing, Batch, Blocks, Item, Kind, MAX_SPREAD, OP_BIT, Op};
 
 use super::counts::Counts;
-use super::decode::{Decoded, Decoder};
+use super::decode::{Decoded, Decoder, Notice};
 use super::layout::{self, record};
+use super::met::Told;
 
 /// Offsets of the fields of a struct of stream.h, counted from its declarations.
 fn offsets(header: &str, name: &str) -> Vec<(String, usize)> {
@@ -95,8 +97,8 @@ fn layout_is_that_of_stream_h() {
         .map(|l| l.split([' ', ',']).next().unwrap_or(""))
         .collect();
     assert_eq!(names.iter().position(|n| *n == "CUT"), Some(record::CUT as usize - 1));
-    assert_eq!(names.last(), Some(&"THP"));
-    assert_eq!(names.len(), record::THP as usize);
+    assert_eq!(names.last(), Some(&"LIMIT"));
+    assert_eq!(names.len(), record::LIMIT as usize);
 }
 
 fn record(kind: u32, payload: &[u64]) -> Vec<u64> {
@@ -228,6 +230,23 @@ fn stack_growth_comes_before_its_block() {
     let d = decode([define(1), vec![RUN, 0x9000, 0xa000], map, vec![RUN, 0x9000, 0xa000]].concat(), false).unwrap();
     assert!(matches!(&d.batch.ops[1], Op::Map(m) if m.backing == Backing::Stack));
     assert_eq!(d.batch.words, [OP_BIT, OP_BIT | 1, RUN, 0x9000, 0xa000, RUN, 0x9000, 0xa000]);
+}
+
+#[test]
+fn limits_are_told_beside_the_batch() {
+    let limit =
+        |head: u64, bytes: u64| record(record::LIMIT, &[head, 3, 0x1234, bytes, 0x0807_0605_0403_0201, 9, 0x61]);
+    let d = decode([define(1), limit(1 | 1 << 32, 9), vec![RUN, 0x9000, 0xa000]].concat(), false).unwrap();
+    let code: Vec<u8> = (1..=9).collect();
+    let told = Told { kind: LimitKind::Instruction, at: 0x1234, code, text: "a".into() };
+    assert_eq!(d.notices, [Notice::Limit { told, count: 3 }]);
+    assert_eq!(d.batch.words, [OP_BIT, RUN, 0x9000, 0xa000]);
+    for (head, bytes, why) in
+        [(0, 0, "limit of unknown kind 0"), (99, 0, "limit of unknown kind 99"), (1, 17, "instruction of 17 bytes")]
+    {
+        assert!(decode(limit(head, bytes), false).err().unwrap().contains(why), "{why}");
+    }
+    assert!(decode(limit(1 | 9 << 32, 0), false).err().unwrap().contains("cut off"));
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use super::lifetimes::Time;
 use farreach_types::addr::Asid;
-use farreach_types::counts::{HugePageWords, Lookups};
-use farreach_types::event::{Kind, Op};
+use farreach_types::counts::{HugePageWords, Lookups, SignalEnd};
+use farreach_types::event::{End, Kind, Op};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,6 +93,8 @@ pub(super) struct ProcessCounts {
     threads: u64,
     huge_pages: HugePageWords,
     ended: BTreeSet<Asid>,
+    /// Processes that a signal ended, by its number.
+    signals: BTreeMap<i32, u64>,
 }
 
 impl ProcessCounts {
@@ -106,7 +108,12 @@ impl ProcessCounts {
                     asid.0
                 ));
             }
-            Op::End(_) => _ = self.ended.insert(asid),
+            Op::End(end) => {
+                self.ended.insert(asid);
+                if let End::Signal(number) = end {
+                    *self.signals.entry(*number).or_default() += 1;
+                }
+            }
             Op::Start { parent: None, .. } => self.starts += 1,
             Op::Start { parent: Some(_), .. } => self.execs += 1,
             Op::Fork { .. } => self.forks += 1,
@@ -119,6 +126,11 @@ impl ProcessCounts {
     /// What they said about huge pages.
     pub fn huge_pages(&self) -> &HugePageWords {
         &self.huge_pages
+    }
+
+    /// Processes that a signal ended.
+    pub fn signals(&self) -> Vec<SignalEnd> {
+        SignalEnd::named(&self.signals)
     }
 
     /// Processes. There is at least one, even if the stream announces none.

@@ -4,6 +4,7 @@ use crate::describe::Machine;
 use crate::drive::{Lookout, Stop, Stream, drive};
 use crate::report::Report;
 use crate::simulate::{Settings, Study, lab};
+use farreach::counts::RecorderLimit;
 use farreach::event::{Batch, Source};
 use farreach::live::{Exit, Options, Recorder};
 use farreach::{Error, Progress};
@@ -45,16 +46,17 @@ impl Stream for Live {
 }
 
 impl Live {
-    /// The program's exit status; an interrupt is one here, too.
-    fn finish(self) -> Result<i32, Stop> {
+    /// The program's exit status, and the limits of the recorder that it met; an interrupt is one here, too.
+    fn finish(self) -> Result<(i32, Vec<RecorderLimit>), Stop> {
         let report = self.0.finish()?;
         if report.interrupted.is_some() {
             return Err(Stop::Raised(PyKeyboardInterrupt::new_err(())));
         }
-        Ok(match report.exit {
+        let status = match report.exit {
             Exit::Code(code) => code,
             Exit::Signal(signal) => -signal,
-        })
+        };
+        Ok((status, report.limits))
     }
 }
 
@@ -79,9 +81,12 @@ pub fn run(
         })?;
         let status = live.finish();
         lab.finish()?;
-        let status = status.or_else(|stop| if lab.limit_reached() { Ok(0) } else { Err(stop) })?;
+        let limited = |stop| if lab.limit_reached() { Ok((0, Vec::new())) } else { Err(stop) };
+        let (status, limits) = status.or_else(limited)?;
         lookout.end(so_far)?;
-        Ok((lab.result(label, None).into(), status))
+        let mut result = lab.result(label, None);
+        result.workload.limits = limits;
+        Ok((result.into(), status))
     });
     result.map_err(|stop: Stop| stop.raise(py))
 }
@@ -102,9 +107,9 @@ pub fn pagesize_of_command(
     let result = py.detach(|| {
         let mut live = program.start()?;
         let so_far = drive(&mut live, &mut lookout, |batch| study.feed(batch))?;
-        let status = live.finish()?;
+        let (status, limits) = live.finish()?;
         lookout.end(so_far)?;
-        Ok((study.result(label, entries)?, status))
+        Ok((study.result(label, entries, limits)?, status))
     });
     result.map_err(|stop: Stop| stop.raise(py))
 }

@@ -6,7 +6,7 @@ use crate::errors::raise;
 use crate::report::Report;
 use crate::tlb::Failure;
 use crate::traces::{FromIterator, open};
-use farreach::counts::MachineResult;
+use farreach::counts::{MachineResult, RecorderLimit};
 use farreach::event::Batch;
 use farreach::trace::Relocator;
 use farreach::{Lab, Options, PageLab, Progress};
@@ -127,14 +127,17 @@ impl Study {
         Ok((more || beside, self.pages.progress()))
     }
 
-    pub fn result(mut self, label: &str, entries: u64) -> farreach::Result<Report> {
+    /// `limits`: those of the recorder that the program met.
+    pub fn result(mut self, label: &str, entries: u64, limits: Vec<RecorderLimit>) -> farreach::Result<Report> {
         self.pages.finish()?;
         let mut policies: Vec<MachineResult> = Vec::new();
         if let Some(mut lab) = self.beside {
             lab.finish()?;
             policies = lab.result(label, None).machines;
         }
-        Ok(self.pages.result(label, None, entries, policies).into())
+        let mut result = self.pages.result(label, None, entries, policies);
+        result.workload.limits = limits;
+        Ok(result.into())
     }
 }
 
@@ -155,7 +158,7 @@ pub fn pagesize(
         let mut stream = source.open()?;
         let so_far = drive(&mut *stream, &mut lookout, |batch| study.feed(batch))?;
         lookout.end(so_far)?;
-        Ok(study.result(label, entries)?)
+        Ok(study.result(label, entries, Vec::new())?)
     });
     result.map_err(|stop: Stop| stop.raise(py))
 }

@@ -16,6 +16,7 @@ pub mod format;
 pub mod grid;
 pub mod html;
 pub mod json;
+pub mod limits;
 pub mod pagesize;
 pub mod papers;
 mod prices;

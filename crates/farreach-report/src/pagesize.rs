@@ -61,7 +61,7 @@ the first size.
     if let Some(advice) = &result.advice {
         out += &format!("\n{}\n{}\n", advice.text, advice.rule);
     }
-    out
+    out + &super::limits::render(&result.workload, width)
 }
 
 fn size(row: &PageRow) -> Vec<String> {

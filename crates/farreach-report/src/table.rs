@@ -26,7 +26,7 @@ pub fn render(result: &RunResult, width: usize) -> String {
     let result = &cleaned(result);
     let mut out = header(&result.workload);
     let Some(base) = result.machines.get(baseline(result)) else {
-        return out + "\nNo designs.\n";
+        return out + "\nNo designs.\n" + &super::limits::render(&result.workload, width);
     };
     let columns: Vec<Column> = columns(base, result)
         .into_iter()
@@ -50,7 +50,9 @@ pub fn render(result: &RunResult, width: usize) -> String {
     for note in notes {
         out += &format!("  {note}\n");
     }
-    out + &super::systems::render(result, width) + &super::compaction::render(result, width)
+    out + &super::systems::render(result, width)
+        + &super::compaction::render(result, width)
+        + &super::limits::render(&result.workload, width)
 }
 
 /// What ran.
@@ -86,6 +88,9 @@ pub(super) fn header(w: &Workload) -> String {
     out += &format!("  {}\n", facts.join(", "));
     out += &format!("  {}, {}, seed {}\n", counted(w.processes, "process"), counted(w.threads, "thread"), w.seed);
     if let Some(words) = huge_page_words(&w.huge_pages, w.allocator.as_deref()) {
+        out += &format!("  {words}\n");
+    }
+    if let Some(words) = super::limits::endings(&w.signals) {
         out += &format!("  {words}\n");
     }
     if let Some(part) = sampled(w) {

@@ -59,6 +59,12 @@ fn clean_workload(workload: &mut Workload) {
     let wash = |text: &mut String| *text = clean(text);
     wash(&mut workload.source);
     workload.stopped.iter_mut().for_each(wash);
+    for limit in &mut workload.limits {
+        wash(&mut limit.what);
+        wash(&mut limit.program);
+        limit.advice.iter_mut().for_each(wash);
+    }
+    workload.signals.iter_mut().for_each(|end| wash(&mut end.signal));
 }
 
 fn clean_machines(machines: &mut [MachineResult]) {

@@ -5,6 +5,7 @@ mod advise;
 mod contiguity;
 mod energy;
 mod ideal;
+mod limits;
 mod os;
 mod pages;
 mod system;
@@ -18,6 +19,7 @@ pub use advise::{
 pub use contiguity::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample, Need, Ranges, RegionContiguity};
 pub use energy::{Energy, EnergyPart};
 pub use ideal::{IdealSegment, LONG_LIVED_PERCENT};
+pub use limits::{LimitKind, RecorderLimit, SignalEnd, signal_name};
 pub use os::{CompactionUse, Contiguity, FreeMemory, OsCounts, SegmentUse};
 pub use pages::{Advice, FrontierPoint, PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Relative};
 pub use system::{HandlerCounts, OverheadRow, SideCounts, SystemCounts};
@@ -121,6 +123,12 @@ pub struct Workload {
     pub threads: u64,
     /// Why the run ended before the program did, if it did.
     pub stopped: Option<String>,
+    /// Processes that a signal ended, by signal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signals: Vec<SignalEnd>,
+    /// Limits of the recorder that the program met.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<RecorderLimit>,
     /// Seed of everything random in this run.
     pub seed: u64,
     /// What the program said about huge pages.

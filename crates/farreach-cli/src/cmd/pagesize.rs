@@ -4,7 +4,7 @@ use super::common::{OutputArgs, formats, threads, whole};
 use super::{feed, program};
 use anyhow::{Result, anyhow};
 use clap::Args;
-use farreach_live::Watch;
+use farreach_live::{Report, Watch};
 use farreach_machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab, Progress};
 use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;
@@ -98,7 +98,13 @@ impl Study {
     }
 
     /// Says whether the limit was reached.
-    fn emit(mut self, args: &PageSizeArgs, source: &str, interrupted: Option<i32>) -> Result<bool> {
+    fn emit(
+        mut self,
+        args: &PageSizeArgs,
+        source: &str,
+        interrupted: Option<i32>,
+        report: Option<&Report>,
+    ) -> Result<bool> {
         self.pages.finish()?;
         let limited = self.pages.limit_reached();
         let stopped = interrupted.filter(|_| !limited).map(|_| "interrupted".to_owned());
@@ -107,7 +113,11 @@ impl Study {
             lab.finish()?;
             policies = lab.result(source, stopped.clone()).machines;
         }
-        args.output.emit(&self.pages.result(source, stopped, args.entries, policies))?;
+        let mut result = self.pages.result(source, stopped, args.entries, policies);
+        if let Some(report) = report {
+            program::describe_end(&mut result.workload, report, limited);
+        }
+        args.output.emit(&result)?;
         Ok(limited)
     }
 }
@@ -122,11 +132,11 @@ pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
     if args.command.is_empty() {
         let file = args.file.as_deref().ok_or_else(|| anyhow!("a trace or a command is needed"))?;
         let interrupted = feed::stored(file, args.format.as_deref(), args.limit, |batch| study.feed(batch))?;
-        let limited = study.emit(&args, file, interrupted)?;
+        let limited = study.emit(&args, file, interrupted, None)?;
         return Ok(interrupted.filter(|_| !limited).map_or(ExitCode::SUCCESS, program::interrupted));
     }
     program::check(&args.command)?;
     let report = feed::live(&args.command, args.limit, |batch| study.feed(batch))?;
-    let limited = study.emit(&args, &program::shown(&args.command), report.interrupted)?;
+    let limited = study.emit(&args, &program::shown(&args.command), report.interrupted, Some(&report))?;
     Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
 }

@@ -1,6 +1,9 @@
 //! Messages and exit statuses of `run` and `record` for a recorded program.
 
+use super::common::note;
 use farreach_live::{Exit, Report};
+use farreach_report::limits::sentence;
+use farreach_types::counts::{LimitKind, SignalEnd, Workload, signal_name};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -24,6 +27,8 @@ pub fn shown(command: &[OsString]) -> String {
 pub const FAILED: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
+
+const SIGILL: i32 = 4;
 
 /// For the help of `run` and `record`.
 macro_rules! exit_statuses {
@@ -81,6 +86,29 @@ pub fn check_for(what: &str, command: &[OsString]) -> anyhow::Result<PathBuf> {
         }
         Refused { status: status(no.missing), why: no.why }
     })?)
+}
+
+/// Adds to a result what only the recorder knows: how the command ended, and the limits that were met. `limited`:
+/// farreach itself ended it.
+pub fn describe_end(workload: &mut Workload, report: &Report, limited: bool) {
+    workload.limits = report.limits.clone();
+    // A process that is killed leaves no word about its end.
+    if let (Exit::Signal(number), None, false) = (report.exit, report.interrupted, limited)
+        && !workload.signals.iter().any(|end| end.number == number)
+    {
+        workload.signals.push(SignalEnd { signal: signal_name(number), number, processes: 1 });
+    }
+    if workload.signals.iter().any(|end| end.number == SIGILL) {
+        let unknown = report.limits.iter().find(|limit| limit.kind == LimitKind::Instruction);
+        workload.stopped = workload.stopped.take().or(unknown.map(|limit| limit.what.clone()));
+    }
+}
+
+/// Says on standard error which limits of the recorder were met, for commands that have no result to say it in.
+pub fn note_limits(report: &Report) {
+    for limit in &report.limits {
+        note(sentence(limit));
+    }
 }
 
 /// The exit status of a command that a signal ended.

@@ -113,6 +113,7 @@ pub fn store(
     if let Some(words) = huge_page_words(&said, images.allocator().as_deref()) {
         note(format_args!("the program {words}"));
     }
+    program::note_limits(&report);
     Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
 }
 

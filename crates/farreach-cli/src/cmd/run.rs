@@ -76,6 +76,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     let stopped = (report.interrupted.is_some() && !limited).then(|| "interrupted".to_owned());
     let mut result = lab.result(&alignment.label(&program::shown(&args.command)), stopped);
     result.workload.allocator = images.allocator();
+    program::describe_end(&mut result.workload, &report, limited);
     args.output.emit(&result)?;
     Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
 }

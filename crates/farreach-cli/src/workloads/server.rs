@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use farreach_types::event::{Batch, Source};
 
 use farreach_live::guarded::{Guarded, Start};
@@ -325,7 +325,7 @@ impl Load {
         let mut program = begin().with_context(|| format!("the load, {name}"))?;
         let attended = attend(&mut program, server, state);
         ran.push(program);
-        attended.map_err(|e| anyhow!("the load, {name}: {e:#}; {}", self.output.shown()))
+        attended.with_context(|| format!("the load, {name}; {}", self.output.shown()))
     }
 }
 

@@ -25,6 +25,7 @@ mod instructions;
 mod killed;
 mod mappings;
 mod recorder;
+mod recorder_limits;
 mod servers;
 mod timing;
 mod toolchain;

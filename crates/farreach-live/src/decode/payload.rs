@@ -5,7 +5,9 @@ use std::sync::Arc;
 use farreach_types::event::{Block, DataRef, Instr, Kind, Prot};
 use farreach_types::plural::with_noun;
 
+use super::super::met::Told;
 use super::map;
+use farreach_types::counts::LimitKind;
 
 /// The payload of a record; reading past its end is an error.
 pub(super) struct Payload<'a> {
@@ -28,6 +30,18 @@ impl Payload<'_> {
         let words = self.words.get(from..from + bytes.div_ceil(8)).ok_or("a text is cut off")?;
         let raw: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).take(bytes).collect();
         Ok(String::from_utf8_lossy(&raw).into())
+    }
+    pub fn limit(&self) -> Result<Told, String> {
+        let (kind, bytes) = (self.at(0)? as u32, (self.at(0)? >> 32) as usize);
+        let kind = LimitKind::ALL.get((kind as usize).wrapping_sub(1));
+        let code = [self.at(4)?.to_le_bytes(), self.at(5)?.to_le_bytes()].concat();
+        let shown = usize::try_from(self.at(3)?).ok().and_then(|bytes| code.get(..bytes));
+        Ok(Told {
+            kind: *kind.ok_or_else(|| format!("a limit of unknown kind {}", self.words[0] as u32))?,
+            at: self.at(2)?,
+            code: shown.ok_or_else(|| format!("an instruction of {} bytes", self.words[3]))?.to_vec(),
+            text: self.text(6, bytes)?,
+        })
     }
     pub fn block(&self) -> Result<Block, String> {
         let (instrs, refs) = (self.at(1)? as u32 as usize, (self.at(1)? >> 32) as usize);

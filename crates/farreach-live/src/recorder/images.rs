@@ -1,5 +1,7 @@
 //! Events of processes in a chunk: images that begin, fork, call exec and end.
 
+use std::sync::Arc;
+
 use farreach_types::Result;
 use farreach_types::addr::Asid;
 use farreach_types::event::{Batch, End, Op};
@@ -45,14 +47,17 @@ impl Recorder {
                         self.next_asid += 1;
                     }
                     decoded.batch.asid = process.asid;
-                    if let Some(Op::Start { pid: shown, parent: slot, .. }) = decoded.batch.ops.get_mut(op) {
+                    if let Some(Op::Start { pid: shown, parent: slot, program }) = decoded.batch.ops.get_mut(op) {
                         (*shown, *slot) = (pid, parent);
+                        process.program = Arc::clone(program);
                     }
                 }
                 Notice::Fork { ring, op } => {
                     let asid = Asid(self.next_asid);
                     self.next_asid += 1;
-                    self.live.insert(ring, Process::announced(ring, asid));
+                    let mut child = Process::announced(ring, asid);
+                    child.program = Arc::clone(&process.program);
+                    self.live.insert(ring, child);
                     if let Some(Op::Fork { child }) = decoded.batch.ops.get_mut(op) {
                         *child = asid;
                     }
@@ -71,6 +76,7 @@ impl Recorder {
                 }
                 Notice::Exec => process.execing = true,
                 Notice::ExecFailed => process.execing = false,
+                Notice::Limit { told, count } => self.met.add(&told, count, &process.program, process.pid),
                 Notice::Ended { tally } => {
                     ended = true;
                     let received = process.counts.tally();

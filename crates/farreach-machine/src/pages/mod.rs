@@ -148,6 +148,8 @@ impl PageLab {
             processes: first.process_counts.processes(),
             threads: first.process_counts.threads(),
             stopped: stopped.or(limit),
+            signals: first.process_counts.signals(),
+            limits: Vec::new(),
             seed: self.options.seed,
             huge_pages: first.process_counts.huge_pages().clone(),
             allocator: None,

@@ -21,6 +21,7 @@ pub mod tlbs;
 pub mod watch;
 
 use super::format::{bytes, count, counted, rate};
+use super::limits::{HEADING, endings, sentence};
 use super::view::{baseline, cleaned, sampled};
 use farreach_types::counts::{RunResult, Workload};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -74,13 +75,21 @@ impl<'a> Head<'a> {
     /// The head of a page about a simulated program.
     fn program(workload: &'a Workload, about: &str, title: &'a str) -> Head<'a> {
         let part = sampled(workload);
-        let warning = (part.is_some() || workload.stopped.is_some()).then(|| {
+        let ended = endings(&workload.signals);
+        let any = part.is_some() || workload.stopped.is_some() || ended.is_some() || !workload.limits.is_empty();
+        let warning = any.then(|| {
             html! {
                 @if let Some(part) = &part {
                     (part) " "
                 }
+                @if let Some(ended) = &ended { (ended) ". " }
                 @if let Some(why) = &workload.stopped {
                     b { "Stopped early: " } (why) ". Everything below is about the part that ran."
+                }
+                @if !workload.limits.is_empty() {
+                    @if part.is_some() || ended.is_some() || workload.stopped.is_some() { br; }
+                    b { (HEADING) ":" }
+                    @for limit in &workload.limits { br; (sentence(limit)) }
                 }
             }
         });

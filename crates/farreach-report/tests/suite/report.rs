@@ -3,7 +3,10 @@
 use crate::fixture::HOSTILE;
 use crate::page::{body, complete};
 use farreach_report::{csv as csv_report, format, html, json as json_report, table};
-use farreach_types::counts::{CompactionUse, Energy, EnergyPart, FreeMemory, HugePageWords, RunResult, Timeline};
+use farreach_types::counts::{
+    CompactionUse, Energy, EnergyPart, FreeMemory, HugePageWords, LimitKind, RecorderLimit, RunResult, SignalEnd,
+    Timeline,
+};
 
 /// The table as it goes to a file.
 fn people(result: &RunResult) -> String {
@@ -422,6 +425,38 @@ fn the_headline_names_the_winner_and_its_price() {
 fn designs_on_one_policy_share_a_memory_bar() {
     let page = html::render(&crate::fixture::five());
     assert_eq!(page.matches("aria-label=\"memory bar\"").count(), 3, "demand paging, superpages, reservation");
+}
+
+/// A program that a signal ended, and limits of the recorder, stand in every form.
+#[test]
+fn how_a_program_ended_and_what_it_met() {
+    let mut result = crate::fixture::five();
+    let text = people(&result);
+    assert!(!text.contains("ended") && !text.contains("Limits"), "{text}");
+    assert!(!csv_report::render(&result).contains("workload.limits"));
+    result.workload.signals = vec![
+        SignalEnd { signal: "SIGILL".into(), number: 4, processes: 1 },
+        SignalEnd { signal: "SIGTERM".into(), number: 15, processes: 3 },
+    ];
+    result.workload.limits = vec![RecorderLimit {
+        kind: LimitKind::SystemCall,
+        what: "pidfd_open failed with ENOSYS".into(),
+        advice: Some("most programs have a fallback".into()),
+        count: 5,
+        program: "/bin/a".into(),
+        process: 77,
+    }];
+    let text = people(&result);
+    let limit = "/bin/a (process 77, 5 times): pidfd_open failed with ENOSYS; most programs have a fallback";
+    assert!(text.contains("\n  SIGILL ended 1 process, SIGTERM ended 3 processes\n"), "{text}");
+    let section = "\nLimits of the recorder that this run met (natively it goes another way):\n  ";
+    assert!(text.ends_with(&format!("{section}{limit}\n")), "{text}");
+    let page = html::render(&result);
+    assert!(page.contains(limit) && page.contains("SIGILL ended 1 process"), "{page}");
+    let json = serde_json::to_value(&result).unwrap();
+    let met = &json["workload"]["limits"][0];
+    assert_eq!((&met["kind"], &met["count"], &met["process"]), (&"system-call".into(), &5.into(), &77.into()));
+    assert_eq!(serde_json::from_value::<RunResult>(json).unwrap(), result);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::served::{self, Said};
 use crate::cmd::feed;
-use crate::cmd::program::{Refused, shown};
+use crate::cmd::program::{Refused, note_limits, shown};
 use crate::cmd::progress::{Display, Goal};
 use crate::workloads::{Last, Load, Recording, RunningLoad};
 use anyhow::{Context, Result, bail};
@@ -109,7 +109,9 @@ pub fn recorded(
     mut each: impl FnMut(Batch) -> Result<(bool, Progress)>,
 ) -> Result<Option<i32>> {
     let Some(load) = load else {
-        return Ok(feed::live_with(command, options, limit, each)?.interrupted);
+        let report = feed::live_with(command, options, limit, each)?;
+        note_limits(&report);
+        return Ok(report.interrupted);
     };
     check_port(Some(load))?;
     let mut recording = Recording::server(Recorder::start(command, options)?, load.clone());
@@ -123,5 +125,6 @@ pub fn recorded(
     }
     let report = recording.finish().context("the server and its load")?;
     display.finish();
+    note_limits(&report);
     Ok(report.interrupted)
 }

@@ -14,7 +14,6 @@ use farreach_live::settings::{Changed, Lock, Refused, lock_file};
 use farreach_live::system::System;
 use farreach_types::counts::{AdviceRow, Interval, Verification};
 use std::ffi::OsString;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// User and system time in seconds.
@@ -73,10 +72,7 @@ pub fn lock(root: &Path) -> Result<Lock> {
             let since = jiff::Timestamp::try_from(since).map_or(String::new(), |t| format!(", since {t:.0}"));
             anyhow!("--apply: another farreach changes settings of this machine: process {pid}{since}: {command}")
         }
-        Refused::System(e) => {
-            let hint = if e.kind() == ErrorKind::PermissionDenied { "; run farreach as root" } else { "" };
-            anyhow!("--apply: the lock of who changes settings of this machine: {e}{hint}")
-        }
+        Refused::System(e) => anyhow!("--apply: the lock of who changes settings of this machine: {e}"),
     })?;
     for file in lock.restored() {
         note(format_args!("{}: restored; an earlier farreach was killed, and its guard too", file.display()));

@@ -2,7 +2,7 @@
 
 use super::steady::{self, Steady};
 use crate::cmd::common::note;
-use crate::cmd::program::shown;
+use crate::cmd::program::{note_limits, shown};
 use crate::cmd::progress::{Display, Goal};
 use crate::cmd::record::header;
 use crate::workloads::{self, KernelSpec, Workload, find};
@@ -237,8 +237,10 @@ fn record(program: &workloads::Program, file: &Path, limit: u64, seed: u64) -> R
             break;
         }
     }
-    let interrupted = recorder.finish()?.interrupted.is_some();
+    let report = recorder.finish()?;
     display.finish();
+    note_limits(&report);
+    let interrupted = report.interrupted.is_some();
     if !interrupted {
         writer.finish()?;
     }

@@ -124,7 +124,9 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
         let mut lab = args.lab(&checker)?;
         program::check(&args.command)?;
         let each = |batch| step(&mut lab, &checker, batch);
-        interrupted = feed::live(&args.command, args.limit, each)?.interrupted;
+        let report = feed::live(&args.command, args.limit, each)?;
+        program::note_limits(&report);
+        interrupted = report.interrupted;
     } else {
         let signals = Watch::begin();
         for seed in args.seed..args.seed.saturating_add(args.random) {

@@ -86,7 +86,9 @@ pub fn run(args: ExcerptArgs) -> Result<ExitCode> {
         Some(file) => feed::stored(file, args.format.as_deref(), Some(args.limit), each)?,
         None => {
             program::check(&args.command)?;
-            feed::live(&args.command, Some(args.limit), each)?.interrupted
+            let report = feed::live(&args.command, Some(args.limit), each)?;
+            program::note_limits(&report);
+            report.interrupted
         }
     };
     drop(lab);

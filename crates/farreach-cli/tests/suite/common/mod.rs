@@ -55,6 +55,19 @@ pub fn program(name: &str, flags: &[&str]) -> PathBuf {
     out
 }
 
+/// A program that would change the user of whoever runs it.
+pub fn set_user_id(name: &str) -> PathBuf {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    let file = scratch().join(format!("{name}-{}", std::process::id()));
+    std::fs::copy("/bin/true", &file).expect("a copy");
+    // SAFETY: it has no arguments.
+    if unsafe { libc::geteuid() } == 0 {
+        chown(&file, Some(65534), None).expect("another owner");
+    }
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o4755)).expect("its mode");
+    file
+}
+
 /// A whole recording, expanded.
 pub struct Recording {
     /// Events but definitions, with their address space.

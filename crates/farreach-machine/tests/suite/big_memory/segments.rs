@@ -50,6 +50,39 @@ fn ds13_16_registers_cover_the_heap() {
     os.check();
 }
 
+/// SEG-1, SEG-15: the next pages of the mapping stay elsewhere, so what mremap adds is a region of its own, and neither
+/// it nor the pages that moved are large. At the end of a mapping they are one.
+#[test]
+fn seg_15_pages_that_mremap_adds_join_the_end_of_a_mapping_only() {
+    const LARGE: &str = "placement=segment,segment_memory=1M,memory=4M,admit_min=4K,primary=large,primary_min=48K";
+    for (from, created, now) in [(0x200, 1, None), (0x20a, 2, Some((0x300, 12)))] {
+        let mut os = os(LARGE);
+        map(&mut os, 0x200, 14, Backing::Anonymous);
+        assert_eq!(registers(&os, A).map(|r| (r.0, r.1)), Some((0x200, 14)));
+        let [old_start, new_start] = [from << 12, 0x300 << 12];
+        os.apply(A, &Op::Remap { old_start, old_len: 4 << 12, new_start, new_len: 12 << 12 });
+        touch(&mut os, 0x301, Kind::Load);
+        assert_eq!(registers(&os, A).map(|r| (r.0, r.1)), now, "{from:x}");
+        assert_eq!(os.segment_use().unwrap().created, created, "{from:x}");
+        os.check();
+    }
+}
+
+/// SEG-6: a stray reference outside the segment parts what could become a longer one.
+#[test]
+fn seg_6_a_hole_that_is_touched_is_a_region_that_is_not_eligible() {
+    let mut os = os(&format!("{KEYS},provision=eager"));
+    map(&mut os, 0x100, 32, Backing::Heap);
+    touch(&mut os, 0x130, Kind::Load);
+    map(&mut os, 0x140, 32, Backing::Anonymous);
+    assert_eq!(registers(&os, A).map(|r| (r.0, r.1)), Some((0x100, 32)), "the page between is not eligible");
+    let used = os.segment_use().unwrap();
+    // Two events of 32 and 65 mapped pages; the stray page has all rights.
+    assert_eq!((used.mapped_page_samples, used.read_write_page_samples), (32 + 65, 32 + 64));
+    assert_eq!((used.most_pages, used.most_used_pages), (32, 0));
+    os.check();
+}
+
 /// SEG-13, SEG-14: misses are attributed to the name of the region, in a segment as well.
 #[test]
 fn seg_13_pages_in_a_segment_keep_the_name_of_their_region() {
