@@ -6,7 +6,8 @@
 /* Gives the program the environment it would have without a recorder.
 
    The core adds LD_PRELOAD (a library of which this tool needs nothing) and, for children, VALGRIND_LIB; exec.c may add
-   FARREACH_PROGRAM and FARREACH_FILTERS. All are taken out of the new program's stack again before its first instruction. */
+   FARREACH_PROGRAM and FARREACH_FILTERS. All are taken out of the new program's stack again before its first
+   instruction. */
 
 #include "recorder.h"
 

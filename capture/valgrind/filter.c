@@ -44,7 +44,9 @@ static Bool step_is_valid(const struct fr_step* s, UInt left)
       case ALU:
          if (operation == NEG)
             return !(s->code & X);
-         if (!(s->code & X) && ((operation == DIV && s->k == 0) || ((operation == LSH || operation == RSH) && s->k > 31)))
+         if (!(s->code & X) && operation == DIV && s->k == 0)
+            return False;
+         if (!(s->code & X) && (operation == LSH || operation == RSH) && s->k > 31)
             return False;
          return operation <= RSH || operation == XOR;
       case JMP:

@@ -25,8 +25,8 @@ static ThreadId           running;   /* thread whose generated code runs, 0 if n
 #define CHUNK_BYTES (FR_CHUNK_WORDS * sizeof(ULong))
 #define RING_BYTES  (FR_RING_HEAD + FR_CHUNKS * CHUNK_BYTES)
 
-enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1, LOCK_SH = 1, LOCK_NB = 4, O_CLOEXEC = 02000000, O_NOFOLLOW = 0400000, FILE_SIZE_LIMIT = 1,
-       NOT_THROUGH_LINKS = 0x100 };
+enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1, LOCK_SH = 1, LOCK_NB = 4, O_CLOEXEC = 02000000, O_NOFOLLOW = 0400000,
+       FILE_SIZE_LIMIT = 1, NOT_THROUGH_LINKS = 0x100 };
 
 static SysRes call(UWord number, UWord a, UWord b, UWord c, UWord d)
 {
