@@ -43,6 +43,13 @@ pub struct Room {
     pub left: u64,
 }
 
+impl Room {
+    /// Bytes below which a run must end, so that its result can still be made: an eighth of all, up to 64 MB.
+    pub fn reserve(&self) -> u64 {
+        (self.bytes / 8).min(64 << 20)
+    }
+}
+
 impl Display for Room {
     /// `1200 MiB of the 2048 MiB that the control group allows (FILE) are left`.
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
@@ -190,10 +197,14 @@ fn here() -> &'static [Group] {
     GROUPS.get_or_init(|| groups(Path::new("/")))
 }
 
+/// The tightest bound beyond which the kernel kills; `None` if the system tells nothing.
+pub(crate) fn deadly() -> Option<Room> {
+    here().iter().filter_map(Group::room).chain(of_machine()).min_by_key(|room| room.left)
+}
+
 /// The tightest bound of this process now; `None` if the system tells nothing.
 pub fn room() -> Option<Room> {
-    let groups = here().iter().filter_map(Group::room);
-    groups.chain(of_machine()).chain(of_addresses()).min_by_key(|room| room.left)
+    deadly().into_iter().chain(of_addresses()).min_by_key(|room| room.left)
 }
 
 /// How often the kernel has ended processes in the control groups of this process for want of memory. `None`: it does

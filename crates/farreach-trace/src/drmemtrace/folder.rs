@@ -61,8 +61,7 @@ pub(crate) fn open_folder(path: &str, forced_format: Option<&str>) -> Result<Ope
             if !inside.is_empty() {
                 return Err(fail(give(&inside)));
             }
-            let what =
-                format!("this is no {NAME} trace, but lies in the folder of one; a folder may have nothing else in it");
+            let what = format!("this is no {NAME} trace, and a folder that is one has nothing else in it");
             return Err(Error::Trace { file: name.into(), place: "byte 0".into(), what });
         }
         compressions.push(input.compression);

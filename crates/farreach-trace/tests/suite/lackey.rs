@@ -141,7 +141,10 @@ fn anything_else_is_refused_with_its_line() {
 fn what_is_cut_or_empty_is_refused() {
     for (text, expected) in [
         ("", "empty: no references"),
-        ("==1== Lackey\n", "line 1: the trace ends here and has no references; Lackey writes them with --trace-mem=yes"),
+        (
+            "==1== Lackey\n",
+            "line 1: the trace ends here and has no references; Lackey writes them with --trace-mem=yes",
+        ),
         ("SB 0401ab70\nSB 0401b7e7\n", "line 2: the trace ends here and has no references; Lackey"),
         ("I  1000,4\n L 10,1", "line 2: the last line, ' L 10,1', does not end"),
         ("I  1000,4\n L", "does not end"),
