@@ -61,6 +61,7 @@ pub fn main() -> ExitCode {
     };
     let failure = if records(&cli.command) { cmd::program::FAILED } else { 1 };
     farreach_live::Allocator::set_exit_status(failure);
+    farreach_live::Allocator::look_ahead();
     let outcome = match cli.command {
         Command::Run(args) => cmd::run::run(args),
         Command::Trap(args) => cmd::trap::run(args),
@@ -82,11 +83,7 @@ pub fn main() -> ExitCode {
         Command::Man(args) => cmd::man::run(args, Cli::command()).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {
-        // A closed pipe is no error to report.
-        let pipe = |c: &(dyn std::error::Error + 'static)| {
-            c.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
-        };
-        if !error.chain().any(pipe) {
+        if !cmd::common::is_broken_pipe(&error) {
             cmd::common::note(cmd::common::explain(&error));
         }
         ExitCode::from(error.downcast_ref::<cmd::program::Refused>().map_or(failure, |refused| refused.status))
@@ -106,8 +103,7 @@ fn records(command: &Command) -> bool {
 
 /// Help, the version, or an error in the command line, whose status differs from those of programs.
 fn usage(message: &clap::Error) -> ExitCode {
-    // A failure to write it is ignored.
-    let _ = message.print();
+    let printed = message.print();
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let may = |name| words.first().is_some_and(|w| w == name) && words.iter().any(|w| w == "--");
     let always = words.first().is_some_and(|w| w == "run" || w == "trap" || w == "record");
@@ -115,6 +111,10 @@ fn usage(message: &clap::Error) -> ExitCode {
     match message.use_stderr() {
         true if records => ExitCode::from(cmd::program::FAILED),
         true => ExitCode::from(2),
-        false => ExitCode::SUCCESS,
+        false => match printed {
+            // A closed pipe is no error to report.
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+            _ => ExitCode::SUCCESS,
+        },
     }
 }

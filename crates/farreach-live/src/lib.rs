@@ -37,6 +37,8 @@ pub mod native;
 mod process;
 mod processor;
 mod recorder;
+pub mod rights;
+pub mod room;
 mod scan;
 pub mod settings;
 mod shared;

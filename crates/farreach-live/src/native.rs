@@ -32,8 +32,9 @@ pub struct Native {
     pub user: Duration,
     /// System time of the same.
     pub system: Duration,
-    /// Most resident memory of its largest process, at the last look, with what it has of pools of huge pages.
-    pub resident_bytes: u64,
+    /// Most resident memory of its largest process, with what it has of pools of huge pages. `None`: it was too small
+    /// and too short for the system to tell.
+    pub resident_bytes: Option<u64>,
     /// What was seen of its largest process.
     pub seen: Seen,
 }
@@ -47,16 +48,25 @@ pub struct Seen {
     pub files: Vec<PathBuf>,
     /// Transparent huge pages are switched off for it.
     pub thp_disabled: bool,
+    /// All looks were in the first half of the run: much of it may have come later.
+    pub early: bool,
     /// Most memory in huge pages at one look: anonymous and shared memory, and pages of a pool.
     pub huge_bytes: u64,
     /// The process that this is about, the largest one.
     pid: u32,
     resident: u64,
+    /// When that was seen last.
+    at: Option<Instant>,
     /// It had pages of a pool, whose most the kernel does not keep.
     pooled: bool,
 }
 
 impl Seen {
+    /// Whether anything was: a short program may have ended before the first look.
+    pub fn anything(&self) -> bool {
+        !self.program.as_os_str().is_empty()
+    }
+
     /// Whether it has anonymous memory that processes share: of `mmap`, or segments of System V.
     pub fn shares_memory(&self) -> bool {
         let names = ["/dev/zero (deleted)", "/SYSV"];
@@ -69,6 +79,9 @@ pub struct Running {
     program: Guarded,
     seen: Seen,
     no_huge_pages: bool,
+    began: Instant,
+    /// Memory of this process then, which the system takes for the child's until it starts the program.
+    own_bytes: u64,
     next: Instant,
     pause: Duration,
 }
@@ -79,9 +92,11 @@ impl Running {
     /// # Errors
     /// The system does not start it, or its standard input cannot be opened.
     pub fn start(command: &[OsString], way: &Way) -> io::Result<Running> {
+        let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let own_bytes = kilobytes(&own, "VmRSS:").unwrap_or(u64::MAX);
         let program = start(command, way)?;
-        let (seen, no_huge_pages) = (Seen::default(), way.no_huge_pages);
-        Ok(Running { program, seen, no_huge_pages, next: Instant::now(), pause: LOOKS[0] })
+        let (seen, no_huge_pages, began) = (Seen::default(), way.no_huge_pages, Instant::now());
+        Ok(Running { program, seen, no_huge_pages, began, own_bytes, next: began, pause: LOOKS[0] })
     }
 
     /// Its process id.
@@ -109,8 +124,14 @@ impl Running {
     pub fn ended(&mut self) -> io::Result<Option<(Exit, Native)>> {
         let Some(ended) = self.program.try_wait()? else { return Ok(None) };
         let (user, system) = (ended.user, ended.system);
-        let seen = std::mem::take(&mut self.seen);
-        Ok(Some((ended.status.into(), Native { user, system, resident_bytes: seen.resident, seen })))
+        let mut seen = std::mem::take(&mut self.seen);
+        // A look in the first half of a run tells nothing about its peak.
+        let (began, run) = (self.began, self.began.elapsed());
+        let late = seen.at.is_some_and(|at| at.duration_since(began) >= run / 2).then_some(seen.resident);
+        seen.early = late.is_none();
+        let told = (ended.peak_bytes > self.own_bytes).then_some(ended.peak_bytes);
+        let resident_bytes = late.max(told.map(|most| most.max(seen.resident)));
+        Ok(Some((ended.status.into(), Native { user, system, resident_bytes, seen })))
     }
 }
 
@@ -144,7 +165,7 @@ fn look(pid: u32, disabled: bool, seen: &mut Seen) {
         if resident < seen.resident {
             continue;
         }
-        (seen.pid, seen.resident) = (pid, resident);
+        (seen.pid, seen.resident, seen.at) = (pid, resident, Some(Instant::now()));
         seen.pooled |= pool > 0;
         // What it was started with is no choice of its own.
         seen.thp_disabled |= !disabled && field(&status, "THP_enabled:") == Some("0");
@@ -162,15 +183,15 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
-/// Most bytes in memory, with those of a pool now, and the latter. Not what wait4 says, which begins with the memory of
-/// the process that forked.
+/// A field with a size, in bytes.
+fn kilobytes(status: &str, name: &str) -> Option<u64> {
+    Some(field(status, name)?.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+}
+
+/// Most bytes in memory, with those of a pool now, and the latter.
 fn memory(status: &str) -> (u64, u64) {
-    let bytes = |name| {
-        let number = field(status, name).and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
-        number.unwrap_or(0) << 10
-    };
-    let pool = bytes("HugetlbPages:");
-    (bytes("VmHWM:") + pool, pool)
+    let pool = kilobytes(status, "HugetlbPages:").unwrap_or(0);
+    (kilobytes(status, "VmHWM:").unwrap_or(0) + pool, pool)
 }
 
 fn huge_bytes(folder: &Path) -> u64 {
@@ -218,9 +239,20 @@ mod tests {
         );
         let (exit, run) = run.unwrap();
         assert_eq!(exit, Exit::Code(0));
-        assert!(run.user > Duration::ZERO && run.resident_bytes > 0);
+        assert!(run.user > Duration::ZERO && run.resident_bytes.is_none_or(|bytes| bytes > 0) && run.seen.anything());
         assert!(run.seen.files.iter().any(|file| file.to_string_lossy().contains("libc")), "{:?}", run.seen);
         assert!(!run.seen.thp_disabled);
+    }
+
+    /// What the system says once it has ended is right however short it was, if it is more than this process has.
+    #[test]
+    fn the_peak_of_a_short_program() {
+        let big = ["sh", "-c", "exec perl -e '$x = \"x\" x (400 << 20)'"].map(OsString::from);
+        let peak = run(&big, &Way::default()).unwrap().1.resident_bytes.expect("more than this process has");
+        assert!((400 << 20..1200 << 20).contains(&peak), "{peak}");
+        // It ends before it can be looked at, or after a look that tells nothing.
+        let (_, small) = run(&words("true"), &Way::default()).unwrap();
+        assert!(small.resident_bytes.is_none_or(|bytes| bytes >= 512 << 10), "{small:?}");
     }
 
     #[test]

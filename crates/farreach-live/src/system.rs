@@ -1,6 +1,7 @@
 //! What the kernel of this machine is set to, as far as it decides about page sizes: read from `/sys` and `/proc`.
 
 use crate::processor::hypervisor_by_cpuid;
+use crate::room::of_groups;
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
@@ -18,7 +19,8 @@ pub struct System {
     pub overcommit_ratio: Option<u64>,
     /// Bytes of memory.
     pub memory_bytes: Option<u64>,
-    /// Bytes that programs can still get without swapping.
+    /// Bytes that programs can still get without swapping: of the machine, or of the control groups of this process
+    /// where these allow less.
     pub available_bytes: Option<u64>,
     /// The hypervisor below, or that there is one; `None`: nothing says that this is a virtual machine.
     pub hypervisor: Option<String>,
@@ -108,7 +110,10 @@ impl System {
             overcommit_memory: number(&root.join("proc/sys/vm/overcommit_memory")),
             overcommit_ratio: number(&root.join("proc/sys/vm/overcommit_ratio")),
             memory_bytes: meminfo(root, "MemTotal:"),
-            available_bytes: meminfo(root, "MemAvailable:"),
+            available_bytes: [meminfo(root, "MemAvailable:"), of_groups(root).map(|room| room.left)]
+                .into_iter()
+                .flatten()
+                .min(),
             hypervisor: hypervisor(root),
             reports_free_pages: reports_free_pages(&root.join("sys/bus/virtio/drivers/virtio_balloon")),
             numa_nodes: nodes(&root.join("sys/devices/system/node")),
@@ -244,6 +249,10 @@ mod tests {
             ("proc/meminfo", "MemTotal:       24576 kB\nMemFree: 1 kB\nMemAvailable:   1024 kB\n"),
             ("proc/cpuinfo", "processor : 0\nflags : fpu vme hypervisor lahf_lm\n"),
             ("sys/class/dmi/id/sys_vendor", "QEMU\n"),
+            ("proc/self/cgroup", "0::/job\n"),
+            ("proc/self/mountinfo", "30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
+            ("sys/fs/cgroup/job/memory.max", "1000000\n"),
+            ("sys/fs/cgroup/job/memory.current", "400000\n"),
             ("sys/bus/virtio/drivers/virtio_balloon/bind", ""),
             ("sys/bus/virtio/drivers/virtio_balloon/virtio0/features", "0110010100000000\n"),
             ("sys/devices/system/node/node0/x", ""),
@@ -259,7 +268,11 @@ mod tests {
         assert_eq!(thp.sizes, [size(64 << 10, "never"), size(2 << 20, "inherit")]);
         assert_eq!(thp.khugepaged, [("pages_to_scan".into(), 4096), ("max_ptes_none".into(), 511)]);
         assert_eq!(found.hugetlb, [Pool { bytes: 1 << 30, pages: 4, free: 3, reserved: 1, overcommit: 0 }]);
-        assert_eq!((found.memory_bytes, found.available_bytes), (Some(24 << 20), Some(1 << 20)));
+        assert_eq!(
+            (found.memory_bytes, found.available_bytes),
+            (Some(24 << 20), Some(600_000)),
+            "less than the machine has"
+        );
         assert_eq!((found.hypervisor.as_deref(), found.numa_nodes), (Some("QEMU"), vec![0, 1]));
         assert_eq!(found.reports_free_pages, Some(true));
         assert_eq!((found.overcommit_memory, found.overcommit_ratio), (Some(2), None));

@@ -69,8 +69,10 @@ pub fn table(result: &AdviceResult, width: usize) -> String {
             1 => ("1 native run".to_owned(), "unknown of one run".to_owned()),
             runs => (format!("{runs} native runs"), format!("{} %", percent(native.noise_percent))),
         };
-        let (seconds, most) = (digits(native.median_seconds), bytes(native.resident_bytes));
-        out += &format!("{runs}: {seconds} s of processor time, noise {noise}, {most} at the peak\n");
+        let seconds = digits(native.median_seconds);
+        let most =
+            native.resident_bytes.map_or("memory not seen".into(), |most| format!("{} at the peak", bytes(most)));
+        out += &format!("{runs}: {seconds} s of processor time, noise {noise}, {most}\n");
     } else {
         out += "No native run: costs are in cycles, not in percent of run time.\n";
     }
@@ -193,6 +195,7 @@ fn verified(v: &Verification, result: &AdviceResult) -> String {
         let show = |at: usize| sorted.get(at).copied().map_or_else(|| NONE.to_owned(), digits);
         format!("{} s ({} to {})", show(sorted.len() / 2), show(0), show(sorted.len().saturating_sub(1)))
     };
+    let most = |seen: Option<u64>| seen.map_or("not seen".into(), bytes);
     let what = result.rows.iter().find(|row| row.name == v.row).map_or(v.row.as_str(), |row| row.change.as_str());
     let mut out = format!(
         "\nVerified by {} runs each way, in turns: {}\n  processor time  {} as it is, {} changed\n  saved           \
@@ -207,8 +210,8 @@ fn verified(v: &Verification, result: &AdviceResult) -> String {
         percent(v.measured),
         percent(v.noise),
         v.verdict,
-        bytes(v.resident_bytes[0]),
-        bytes(v.resident_bytes[1]),
+        most(v.resident_bytes[0]),
+        most(v.resident_bytes[1]),
         if v.predicted_bytes < 0 {
             format!("-{}", bytes(v.predicted_bytes.unsigned_abs()))
         } else {
@@ -294,6 +297,10 @@ pub(super) mod tests {
             assert!(text.contains(words), "{words}: {text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+        assert!(text.contains("noise 2.0 %, memory not seen\n"), "{text}");
+        let seen = NativeRuns { resident_bytes: Some(3 << 20), ..example().native.unwrap() };
+        let text = table(&AdviceResult { native: Some(seen), ..example() }, 120);
+        assert!(text.contains("noise 2.0 %, 3 MiB at the peak\n"), "{text}");
         let mut given = TodayPrices { returned_touch: Some(1_500_000.0), ..TodayPrices::default() };
         assert!(notes(&given)[0].contains("2 MB of it takes 1.50M cycles more, in none"), "{:?}", notes(&given));
         given = TodayPrices { returned_touch: Some(0.0), huge_in_pieces: Some(true), ..given };

@@ -149,7 +149,8 @@ pub fn huge_page_words(said: &HugePageWords, allocator: Option<&str>) -> Option<
         words.push(format!("asked for huge pages for {}", bytes(advised_bytes)));
     }
     if refused_bytes > 0 {
-        words.push(format!("refused them for {}", bytes(refused_bytes)));
+        let them = if words.is_empty() { "huge pages" } else { "them" };
+        words.push(format!("refused {them} for {}", bytes(refused_bytes)));
     }
     if switched_off > 0 {
         words.push("switched transparent huge pages off for itself (prctl)".into());

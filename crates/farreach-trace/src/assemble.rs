@@ -56,6 +56,10 @@ pub(super) trait Reader {
     fn assembler(&mut self) -> &mut Assembler;
     /// Reads a piece of the trace; false at its end.
     fn read_more(&mut self) -> Result<bool, Error>;
+    /// What a message says of a trace without references, behind that.
+    fn without_references(&self) -> &'static str {
+        ""
+    }
     /// An error at the place where it is.
     fn fail(&self, what: String) -> Error;
 }
@@ -82,7 +86,8 @@ impl<R: Reader> Assembled<R> {
         }
         let batch = reader.assembler().take();
         if batch.is_none() && reader.assembler().is_blank() {
-            return Err(reader.fail("the trace ends here and has no references".into()));
+            let why = reader.without_references();
+            return Err(reader.fail(format!("the trace ends here and has no references{why}")));
         }
         Ok(batch)
     }

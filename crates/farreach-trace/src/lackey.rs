@@ -7,8 +7,9 @@
 //!  M 04033e06,1
 //! ```
 //! `I` is a fetch, ` L` a load, ` S` a store, ` M` one load and one store of the same bytes; addresses are hexadecimal
-//! without 0x, sizes decimal. Lines of Valgrind itself (`==PID==`, `--PID--`) and blank lines are skipped, anything
-//! else is an error.
+//! without 0x, sizes decimal. Blanks at the end of a line mean nothing. Lines of Valgrind itself (`==PID==`, `--PID--`,
+//! with `--time-stamp=yes` also `==TIME PID==`) and blank lines are skipped. So are those of `--trace-superblocks=yes`
+//! (`SB 0401ab70`): what follows each begins with a fetch of the same address. Anything else is an error.
 //!
 //! The format knows no processes, threads and mappings, so the stream has definitions and executions only, all in
 //! address space 0; there is no `Start`. Blocks are made by `assemble`.
@@ -23,8 +24,8 @@ use farreach_types::event::{Kind, MAX_INSTR_BYTES, MAX_REF_BYTES};
 const BUFFER: usize = 1 << 18;
 
 const ALLOWED: &str = "allowed are 'I  ADDRESS,SIZE', ' L ADDRESS,SIZE', ' S ADDRESS,SIZE' and ' M ADDRESS,SIZE' \
-                       (address hexadecimal without 0x, size decimal), lines that begin with ==PID== or --PID--, and \
-                       blank lines";
+                       (address hexadecimal without 0x, size decimal), 'SB ADDRESS', lines that begin with ==PID== or \
+                       --PID--, and blank lines";
 
 /// Lackey text, for the registry.
 pub(crate) const FORMAT: Format = Format {
@@ -41,19 +42,47 @@ fn detect(head: &[u8]) -> bool {
     let first = head.split(|&b| b == b'\n').find(|line| !line.trim_ascii().is_empty());
     first.is_some_and(|line| {
         let record = line.len() > 3 && matches!(&line[..3], b"I  " | b" L " | b" S " | b" M ") && hex(line[3]) < 16;
-        record || is_valgrind(line)
+        record || is_superblock(line) || is_valgrind(line)
     })
 }
 
-/// `==PID==` or `--PID--`.
+/// `==PID==` or `--PID--`; with time stamps `==00:00:00:01.234 PID==`.
 fn is_valgrind(line: &[u8]) -> bool {
     let mark = match line.get(..2) {
         Some(b"==") => b'=',
         Some(b"--") => b'-',
         _ => return false,
     };
-    let digits = line[2..].iter().take_while(|b| b.is_ascii_digit()).count();
-    digits > 0 && line.get(2 + digits..4 + digits) == Some(&[mark, mark])
+    let number = |from: usize| line[from..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let time = line[2..].iter().take_while(|b| b.is_ascii_digit() || matches!(b, b':' | b'.')).count();
+    let from = match line.get(2 + time) {
+        Some(b' ') if time > 0 => 3 + time,
+        _ => 2,
+    };
+    let digits = number(from);
+    digits > 0 && line.get(from + digits..from + digits + 2) == Some(&[mark, mark])
+}
+
+/// `SB ADDRESS`.
+fn is_superblock(line: &[u8]) -> bool {
+    let digits = line.strip_prefix(b"SB ").map(<[u8]>::trim_ascii_end);
+    digits.is_some_and(|digits| (1..=16).contains(&digits.len()) && digits.iter().all(|&b| hex(b) < 16))
+}
+
+/// What is most likely wrong with a line that is refused, as the end of a message.
+fn hint(line: &[u8]) -> &'static str {
+    let debugging = line.strip_prefix(b"--").is_some_and(|rest| {
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        digits > 0 && rest.get(digits) == Some(&b':')
+    });
+    let stripped = matches!(line.get(..2), Some(b"L " | b"S " | b"M "));
+    if debugging {
+        "; it is Valgrind's debugging log: leave out -d"
+    } else if stripped {
+        "; the blank in front is missing: something has changed the text"
+    } else {
+        "; what the program itself prints must go elsewhere: give Valgrind --log-file=FILE, and trace FILE"
+    }
 }
 
 /// Value of a hexadecimal digit; 16 for anything else.
@@ -112,7 +141,8 @@ impl LackeyReader {
             let line = line.map_err(|what| {
                 let end = buf[self.from..].iter().position(|&b| b == b'\n').unwrap_or(0);
                 let text = &buf[self.from..self.from + end.min(100)];
-                self.fail(format!("'{}': {what}", text.escape_ascii()))
+                let hint = if what == ALLOWED { hint(text) } else { "" };
+                self.fail(format!("'{}': {what}{hint}", text.escape_ascii()))
             })?;
             self.from = at;
             if let Line::Record { kind, addr, size } = line {
@@ -182,7 +212,8 @@ fn parse(buf: &[u8], at: &mut usize) -> std::result::Result<Line, String> {
         size = size.saturating_mul(10).saturating_add(u32::from(rest[i] - b'0'));
         i += 1;
     }
-    if rest[i] != b'\n' || i == first {
+    let end = if rest[i] == b'\n' { i } else { blanks(rest, i) };
+    if rest[end] != b'\n' || i == first {
         return Err(ALLOWED.into());
     }
     let most = if kind == b'I' { MAX_INSTR_BYTES } else { MAX_REF_BYTES };
@@ -194,8 +225,14 @@ fn parse(buf: &[u8], at: &mut usize) -> std::result::Result<Line, String> {
             "the reference reaches the end of the 64-bit address space; its last byte must lie below 2^64-1".into()
         );
     }
-    *at += i + 1;
+    *at += end + 1;
     Ok(Line::Record { kind, addr, size })
+}
+
+/// The place behind the blanks from here on; text from Windows has a carriage return there.
+#[cold]
+fn blanks(rest: &[u8], from: usize) -> usize {
+    from + rest[from..].iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\r')).count()
 }
 
 /// A line that is no record.
@@ -203,7 +240,7 @@ fn parse(buf: &[u8], at: &mut usize) -> std::result::Result<Line, String> {
 fn other(rest: &[u8], at: &mut usize) -> std::result::Result<Line, String> {
     let end = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
     let line = &rest[..end];
-    if line.trim_ascii().is_empty() || is_valgrind(line) {
+    if line.trim_ascii().is_empty() || is_superblock(line) || is_valgrind(line) {
         *at += end + 1;
         return Ok(Line::Nothing);
     }
@@ -224,6 +261,10 @@ impl Reader for LackeyReader {
         let result = self.lines(&buf[..end]);
         self.buf = buf;
         result.map(|()| true)
+    }
+
+    fn without_references(&self) -> &'static str {
+        "; Lackey writes them with --trace-mem=yes"
     }
 
     fn fail(&self, what: String) -> Error {

@@ -211,19 +211,31 @@ impl OutputArgs {
         html.into_iter().chain(output.map(|path| (path, "--output")))
     }
 
-    /// Prints the result in the form asked for.
+    /// Prints the result in the form asked for, then writes the page: what one of them meets does not cost the other.
     pub fn emit(&self, result: &impl Report) -> Result<()> {
-        self.page(result)?;
         let text = match (self.json, self.csv) {
             (true, _) => result.json(),
             (_, true) => result.csv(),
             _ => result.table(self.width()),
         };
-        self.write(&text)
+        self.emit_text(&text, result)
+    }
+
+    /// The same with a text of the command's own.
+    pub fn emit_text(&self, text: &str, result: &impl Report) -> Result<()> {
+        let printed = self.write(text);
+        let page = self.page(result);
+        match (printed, page) {
+            (Err(error), Err(of_page)) => {
+                note(explain(&of_page));
+                Err(error)
+            }
+            (printed, page) => printed.and(page),
+        }
     }
 
     /// Writes the page, if one was asked for.
-    pub fn page(&self, result: &impl Report) -> Result<()> {
+    fn page(&self, result: &impl Report) -> Result<()> {
         if let Some(path) = &self.html {
             write_whole(path, result.html().as_bytes())?;
             note(format_args!("report in {}", path.display()));
@@ -241,10 +253,7 @@ impl OutputArgs {
 
     /// Prints a text to the destination of the result.
     pub fn write(&self, text: &str) -> Result<()> {
-        match &self.output {
-            Some(path) if !is_stdout(path) => write_whole(path, text.as_bytes()),
-            _ => print(text),
-        }
+        write_or_print(self.output.as_deref(), text)
     }
 
     /// Writes a page of this name too, unless the user chose a form.
@@ -318,6 +327,25 @@ pub fn explain(error: &anyhow::Error) -> String {
         said if said.ends_with(&cause) => text,
         _ => format!("{text}: {cause}"),
     })
+}
+
+/// Writes a text into a file, or prints it. What cannot be written is printed: it may have taken hours.
+pub fn write_or_print(output: Option<&Path>, text: &str) -> Result<()> {
+    let Some(path) = output.filter(|path| !is_stdout(path)) else { return print(text) };
+    let Err(error) = write_whole(path, text.as_bytes()) else { return Ok(()) };
+    // Who has closed a pipe wants no more of it.
+    if is_broken_pipe(&error) || print(text).is_err() {
+        return Err(error);
+    }
+    Err(error.context("the result is on standard output, since its file cannot be written"))
+}
+
+/// Whether the reader of a pipe is gone, which is no error to report.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let pipe = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe)
+    };
+    error.chain().any(pipe)
 }
 
 /// Writes a file whole or not at all.

@@ -1,9 +1,10 @@
 //! Sources of batches: a stored trace, a kernel of the catalogue, or a running program.
 
+use super::early::{Early, MemoryLook};
 use super::progress::{Display, Goal};
 use crate::workloads;
 use anyhow::{Result, bail};
-use farreach_live::{Options, Recorder, Report, Watch};
+use farreach_live::{Exit, Options, Recorder, Report, Watch};
 use farreach_machine::Progress;
 use farreach_trace::{self as trace, Arrival, Pipe, frt};
 use farreach_types::event::{Batch, Source};
@@ -60,20 +61,21 @@ impl Origin {
 }
 
 /// Gives every batch of a trace, or of the kernel that `workload:NAME` names, to `each`, which returns whether it wants
-/// more and its progress. Returns the signal that ended it, if one did: the result is that of the batches so far.
+/// more and its progress. Returns what ended it early, if anything did: the result is that of the batches so far.
 /// `limit`: instructions after which `each` wants no more.
 pub fn stored(
     file: &str,
     format: Option<&str>,
     limit: Option<u64>,
     mut each: impl FnMut(Batch) -> Result<(bool, Progress)>,
-) -> Result<Option<i32>> {
+) -> Result<Option<Early>> {
     let signals = Watch::begin();
+    let mut memory = MemoryLook::default();
     let mut origin = Origin::open(file, format)?;
     // Only farreach's own traces have their length in an index.
     let references = frt::reader::read_index(file).ok().map(|(_, totals)| totals.references());
     let mut display = Display::new(Goal { instructions: limit, references });
-    let interrupted = loop {
+    let early = loop {
         match origin.next(&signals)? {
             Next::Batch(batch) => {
                 let (more, progress) = each(batch)?;
@@ -81,21 +83,25 @@ pub fn stored(
                     break None;
                 }
                 display.update(progress);
+                if let Some(early) = memory.short() {
+                    break Some(early);
+                }
             }
             Next::End => break None,
-            Next::Signal => break signals.first(),
+            Next::Signal => break signals.first().map(Early::Signal),
         }
     };
     display.finish();
-    Ok(interrupted)
+    Ok(early)
 }
 
-/// Runs a program under the recorder and gives every batch to `each`, as long as it wants more.
+/// Runs a program under the recorder and gives every batch to `each`, as long as it wants more. Also returns what ended
+/// it early, if anything did.
 pub fn live(
     command: &[OsString],
     limit: Option<u64>,
     each: impl FnMut(Batch) -> Result<(bool, Progress)>,
-) -> Result<Report> {
+) -> Result<(Report, Option<Early>)> {
     live_with(command, &Options::default(), limit, each)
 }
 
@@ -105,8 +111,10 @@ pub fn live_with(
     options: &Options,
     limit: Option<u64>,
     mut each: impl FnMut(Batch) -> Result<(bool, Progress)>,
-) -> Result<Report> {
+) -> Result<(Report, Option<Early>)> {
+    let mut memory = MemoryLook::default();
     let mut recorder = Recorder::start(command, options)?;
+    let mut early = None;
     let mut display = Display::new(Goal { instructions: limit, references: None });
     while let Some(batch) = recorder.next_batch()? {
         let (more, progress) = each(batch)?;
@@ -114,8 +122,16 @@ pub fn live_with(
             break;
         }
         display.update(progress);
+        early = memory.short();
+        if early.is_some() {
+            break;
+        }
     }
     let report = recorder.finish()?;
     display.finish();
-    Ok(report)
+    if report.exit == Exit::Signal(libc::SIGKILL) && early.is_none() {
+        memory.say_if_killed();
+    }
+    let early = early.or(report.interrupted.map(Early::Signal));
+    Ok((report, early))
 }

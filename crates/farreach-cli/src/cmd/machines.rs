@@ -1,6 +1,6 @@
 //! `farreach machines`: the presets, and the processor at hand.
 
-use super::common::{needs_file, note, whole, write_whole};
+use super::common::{needs_file, note, print, whole, write_whole};
 use super::this;
 use anyhow::Result;
 use clap::Args;
@@ -70,10 +70,10 @@ pub struct MachinesArgs {
 /// Runs the command.
 pub fn run(args: MachinesArgs) -> Result<()> {
     if args.markdown {
-        return super::common::print(&markdown());
+        return print(&markdown());
     }
     if args.this {
-        return super::common::print(&this_machine(&args)?);
+        return this_machine(&args);
     }
     let name = args.name.as_deref();
     let group = Preset::all_of(name.unwrap_or("all"));
@@ -88,14 +88,16 @@ pub fn run(args: MachinesArgs) -> Result<()> {
         }
         _ => list(&group, args.json)?,
     };
-    super::common::print(&text)
+    print(&text)
 }
 
 /// This processor, measured or not.
-fn this_machine(args: &MachinesArgs) -> Result<String> {
-    let as_json = |spec: &MachineSpec| Ok(format!("{}\n", serde_json::to_string_pretty(spec.params.as_json())?));
+fn this_machine(args: &MachinesArgs) -> Result<()> {
+    let as_json =
+        |spec: &MachineSpec| anyhow::Ok(format!("{}\n", serde_json::to_string_pretty(spec.params.as_json())?));
     if !args.measure {
-        return if args.json { as_json(&this::parse(this::NAME, 0)?) } else { Ok(this::toml(&Prices::default())) };
+        let spec = this::parse(this::NAME, 0)?;
+        return print(&if args.json { as_json(&spec)? } else { this::toml(&Prices::default()) });
     }
     if let Some(path) = &args.html {
         needs_file(path, "--html")?;
@@ -104,18 +106,23 @@ fn this_machine(args: &MachinesArgs) -> Result<String> {
     let memory = args.memory.map(|size| size.0);
     let found =
         this::measure::measure(&this::measure::Options { repetitions: args.repetitions, seed: args.seed, memory })?;
+    let text = match (args.csv, args.json) {
+        (true, _) => found.csv(),
+        (_, true) => found.json(),
+        _ => {
+            // The table goes in front of the description, as a comment.
+            let table = found.table(COMMENT_WIDTH);
+            let comment = table.lines().map(|line| format!("# {line}").trim_end().to_owned() + "\n");
+            let prices = this::measure::prices(&found, &this::parse(this::NAME, 0)?);
+            format!("{}\n{}", comment.collect::<String>(), this::toml(&prices))
+        }
+    };
+    let printed = print(&text);
     if let Some(path) = &args.html {
         write_whole(path, found.html().as_bytes())?;
         note(format_args!("report in {}", path.display()));
     }
-    if args.json || args.csv {
-        return Ok(if args.csv { found.csv() } else { found.json() });
-    }
-    // The table goes in front of the description, as a comment.
-    let table = found.table(COMMENT_WIDTH);
-    let comment = table.lines().map(|line| format!("# {line}").trim_end().to_owned() + "\n").collect::<String>();
-    let prices = this::measure::prices(&found, &this::parse(this::NAME, 0)?);
-    Ok(format!("{comment}\n{}", this::toml(&prices)))
+    printed
 }
 
 fn list(presets: &[&Preset], json: bool) -> Result<String> {

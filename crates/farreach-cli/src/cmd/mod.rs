@@ -7,6 +7,7 @@ pub mod common;
 pub mod completions;
 pub mod contiguity;
 pub mod doctor;
+mod early;
 mod feed;
 mod handover;
 pub mod machines;

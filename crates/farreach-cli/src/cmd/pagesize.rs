@@ -1,6 +1,7 @@
 //! `farreach pagesize`: the page-size study, of a stored trace or a running program.
 
 use super::common::{OutputArgs, formats, threads, whole};
+use super::early::Early;
 use super::{feed, program};
 use anyhow::{Result, anyhow};
 use clap::Args;
@@ -102,12 +103,12 @@ impl Study {
         mut self,
         args: &PageSizeArgs,
         source: &str,
-        interrupted: Option<i32>,
+        early: Option<&Early>,
         report: Option<&Report>,
     ) -> Result<bool> {
         self.pages.finish()?;
         let limited = self.pages.limit_reached();
-        let stopped = interrupted.filter(|_| !limited).map(|_| "interrupted".to_owned());
+        let stopped = early.filter(|_| !limited).map(Early::words);
         let mut policies = Vec::new();
         if let Some(mut lab) = self.beside {
             lab.finish()?;
@@ -131,12 +132,16 @@ pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
     let mut study = Study::new(&args, machines)?;
     if args.command.is_empty() {
         let file = args.file.as_deref().ok_or_else(|| anyhow!("a trace or a command is needed"))?;
-        let interrupted = feed::stored(file, args.format.as_deref(), args.limit, |batch| study.feed(batch))?;
-        let limited = study.emit(&args, file, interrupted, None)?;
-        return Ok(interrupted.filter(|_| !limited).map_or(ExitCode::SUCCESS, program::interrupted));
+        let early = feed::stored(file, args.format.as_deref(), args.limit, |batch| study.feed(batch))?;
+        let limited = study.emit(&args, file, early.as_ref(), None)?;
+        return Ok(early.filter(|_| !limited).map_or(ExitCode::SUCCESS, |early| early.status(1)));
     }
     program::check(&args.command)?;
-    let report = feed::live(&args.command, args.limit, |batch| study.feed(batch))?;
-    let limited = study.emit(&args, &program::shown(&args.command), report.interrupted, Some(&report))?;
-    Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
+    let (report, early) = feed::live(&args.command, args.limit, |batch| study.feed(batch))?;
+    let limited = study.emit(&args, &program::shown(&args.command), early.as_ref(), Some(&report))?;
+    Ok(match early {
+        _ if limited => ExitCode::SUCCESS,
+        Some(early) => early.status(program::FAILED),
+        None => program::exit_code(&report),
+    })
 }

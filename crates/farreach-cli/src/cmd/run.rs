@@ -2,9 +2,11 @@
 
 use super::allocator::Images;
 use super::common::{LabArgs, OutputArgs, note};
+use super::early::Early;
 use super::{feed, program};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
+use farreach_live::room::room;
 use farreach_live::{Watch, own_cpu};
 use farreach_types::addr::Bytes;
 use std::ffi::OsString;
@@ -50,19 +52,35 @@ fn ahead(text: &str) -> Result<Bytes, String> {
     text.parse().ok().filter(|size| *size <= MOST_AHEAD).ok_or_else(allowed)
 }
 
+/// Refuses more than there is.
+fn asked_for(size: Bytes) -> Result<u64> {
+    if let Some(room) = room().filter(|room| room.left < size.0) {
+        bail!("--ahead {size}: {room}");
+    }
+    Ok(size.0)
+}
+
+/// This many bytes, or what may be taken of little memory: the program needs it more.
+pub fn ahead_in_room(bytes: u64) -> u64 {
+    room().map_or(bytes, |room| bytes.min(room.left / 8))
+}
+
 /// Runs the command; the exit status is the program's.
 pub fn run(args: RunArgs) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
     let machines = args.lab.machines()?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()))?;
     // More machines take longer for the same memory, and an interrupt must wait for them.
-    let ahead = args.ahead.map_or(AHEAD * 5 / machines.len().max(5) as u64, |size| size.0);
+    let ahead = match args.ahead {
+        Some(size) => asked_for(size)?,
+        None => ahead_in_room(AHEAD * 5 / machines.len().max(5) as u64),
+    };
     let mut lab = args.lab.lab(machines, ahead)?;
     program::check(&args.command)?;
     let mut alignment = args.lab.alignment()?;
     let clock = Instant::now();
     let mut images = Images::default();
-    let report = feed::live(&args.command, args.lab.limit(), |batch| {
+    let (report, early) = feed::live(&args.command, args.lab.limit(), |batch| {
         images.see(&batch);
         Ok((lab.feed(alignment.apply(batch)?)?, lab.progress()))
     })?;
@@ -73,10 +91,14 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     }
     // Threads may reach the limit after the program has ended: the result tells whether they did.
     let limited = lab.limit_reached();
-    let stopped = (report.interrupted.is_some() && !limited).then(|| "interrupted".to_owned());
-    let mut result = lab.result(&alignment.label(&program::shown(&args.command)), stopped);
+    let early = early.filter(|_| !limited);
+    let mut result = lab.result(&alignment.label(&program::shown(&args.command)), early.as_ref().map(Early::words));
     result.workload.allocator = images.allocator();
     program::describe_end(&mut result.workload, &report, limited);
     args.output.emit(&result)?;
-    Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
+    Ok(match early {
+        _ if limited => ExitCode::SUCCESS,
+        Some(early) => early.status(program::FAILED),
+        None => program::exit_code(&report),
+    })
 }

@@ -1,7 +1,8 @@
 //! `farreach sim`: a stored trace through many machines.
 
 use super::common::{LabArgs, OutputArgs, formats};
-use super::{feed, program};
+use super::early::Early;
+use super::feed;
 use anyhow::Result;
 use clap::Args;
 use farreach_live::Watch;
@@ -40,11 +41,10 @@ pub fn run(args: SimArgs) -> Result<ExitCode> {
     args.output.check(machines.iter().flat_map(|m| m.inputs()).chain([args.file.as_str()]))?;
     let mut lab = args.lab.lab(machines, 0)?;
     let mut alignment = args.lab.alignment()?;
-    let interrupted = feed::stored(&args.file, args.format.as_deref(), args.lab.limit(), |batch| {
+    let early = feed::stored(&args.file, args.format.as_deref(), args.lab.limit(), |batch| {
         Ok((lab.feed(alignment.apply(batch)?)?, lab.progress()))
     })?;
     lab.finish()?;
-    let stopped = interrupted.map(|_| "interrupted".to_owned());
-    args.output.emit(&lab.result(&alignment.label(&args.file), stopped))?;
-    Ok(interrupted.map_or(ExitCode::SUCCESS, program::interrupted))
+    args.output.emit(&lab.result(&alignment.label(&args.file), early.as_ref().map(Early::words)))?;
+    Ok(early.map_or(ExitCode::SUCCESS, |early| early.status(1)))
 }

@@ -253,8 +253,9 @@ fn observe(args: &TrapArgs, prepared: Option<&Prepared>) -> Result<ExitCode> {
     if let Some(traps) = &mut result.workload.traps {
         traps.switches = outcome.report.switches;
     }
-    args.output.emit(&result)?;
+    let emitted = args.output.emit(&result);
     note(sanity(&outcome.report));
+    emitted?;
     Ok(match (interrupted, outcome.exit) {
         // As it was asked to.
         (None, Some(Exit::Signal(libc::SIGTERM))) if is_server => ExitCode::SUCCESS,

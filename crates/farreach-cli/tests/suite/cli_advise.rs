@@ -2,9 +2,11 @@
 //! settings restored also after a kill?
 
 use crate::cli::{Dir, Ran, command, farreach, line};
-use crate::common::tool;
+use crate::common::{program, tool};
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -209,7 +211,101 @@ fn a_change_that_breaks_the_program_is_said() {
     assert_eq!(tried.iter().map(|one| one["row"].as_str().unwrap()).collect::<Vec<_>>(), ["thp-always"]);
     let left_out = advice["left_out"].to_string();
     assert!(left_out.contains("allocator under --verify") && left_out.contains("exit status 1"), "{left_out}");
-    all(&["--change", "allocator"]).bad(1, &["with THP by glibc", "exit status 1"]);
+    // Also where it is the only one.
+    let ran = all(&["--change", "allocator"]);
+    assert!(
+        ran.status == 1 && ran.err.contains("with THP by glibc") && ran.err.contains("exit status 1"),
+        "{}",
+        ran.err
+    );
+    let advice = ran.json();
+    assert!(
+        advice["rows"].as_array().unwrap().len() > 2 && advice["verifications"] == serde_json::json!([]),
+        "{advice}"
+    );
+    assert!(advice["left_out"].to_string().contains("allocator under --verify"), "{advice}");
+}
+
+/// What was simulated is shown, also where the row that is recommended may not be tried.
+#[test]
+fn rows_that_may_not_be_tried_say_so_and_the_table_comes() {
+    let dir = Dir::new();
+    let root = system(&dir, "always madvise [never]", &[]);
+    let scatter = program("scatter", &["-O2"]);
+    let mut advise = command();
+    advise.args(["advise", "-m", "today/zen3", "--runs", "1", "--verify", "1", "--json", "--system-root"]).arg(root);
+    let ran = Ran::of(advise.arg("--").arg(scatter).args(["64", "1500000"]).output().unwrap());
+    let words = ["without --apply", "'thp-always' changes settings of the kernel", "--apply does that"];
+    assert!(ran.status == 1 && words.iter().all(|word| ran.err.contains(word)), "{}", ran.err);
+    let advice = ran.json();
+    assert_eq!(
+        (&advice["recommendation"]["row"], &advice["verifications"]),
+        (&"thp-always".into(), &serde_json::json!([]))
+    );
+    assert!(advice["recommendation"]["why"].to_string().contains("Not tried here: --verify: 'thp-always'"), "{advice}");
+    assert!(advice["left_out"].to_string().contains("thp-always under --verify"), "{advice}");
+    // 64 MB, whatever else.
+    assert!((64 << 20..80 << 20).contains(&advice["native"]["resident_bytes"].as_u64().unwrap()), "{advice}");
+}
+
+/// Before the program runs for the first time.
+#[test]
+fn what_will_not_do_for_any_program_is_refused_at_once() {
+    let dir = Dir::new();
+    let root = system(&dir, "always [madvise] never", &[]);
+    let begun = dir.path("begun");
+    let advise = |words: &[&str]| {
+        let mut advise = command();
+        advise.args(["advise", "-m", "today/zen3", "--runs", "1"]).args(words);
+        if !words.contains(&"--system-root") {
+            advise.arg("--system-root").arg(&root);
+        }
+        advise.args(["--", "touch", &begun]);
+        advise
+    };
+    let missing = dir.path("missing");
+    for (words, says) in [
+        (&["--stdin", &missing][..], &["--stdin", &missing, "No such file"][..]),
+        (&["--stdin", &dir.path("")], &["--stdin", "it is a folder"]),
+        (&["--system-root", &missing], &["--system-root", "there is no such folder"]),
+        (&["--verify", "1", "--change", "thp-alway"], &["--change thp-alway: one of thp-always, "]),
+        (&["--verify", "1", "--change", "thp-always"], &["'thp-always' changes settings of the kernel", "--apply"]),
+        (&["--html", &dir.path("no/page")], &["no/page", "No such file"]),
+    ] {
+        Ran::of(advise(words).output().unwrap()).bad(1, says);
+    }
+    // Settings that this user may not write; root, who may write all, is nobody here.
+    let file = root.join(THP).join("enabled");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
+    let mut nobody = advise(&["--verify", "1", "--apply"]);
+    // SAFETY: it only returns a number.
+    if unsafe { libc::geteuid() } == 0 {
+        nobody.uid(65534);
+    }
+    match nobody.output() {
+        Ok(out) => Ran::of(out).bad(1, &["--apply: ", "transparent_hugepage/enabled cannot be written", "denied"]),
+        Err(error) => eprintln!("skipped: another user may not run this: {error}"),
+    }
+    assert!(!Path::new(&begun).exists(), "the program ran");
+}
+
+/// Of a program that is over before it can be looked at, nothing is made up.
+#[test]
+fn what_was_not_seen_is_not_shown() {
+    let dir = Dir::new();
+    let root = system(&dir, "always [madvise] never", &[]);
+    let words = ["advise", "-m", "today/zen3", "--system-root", root.to_str().unwrap(), "--json", "--", "true"];
+    let advice = farreach(words).good().json();
+    let native = &advice["native"];
+    match native["resident_bytes"].as_u64() {
+        // It takes 1 MB at the end.
+        Some(bytes) => assert!(bytes > 512 << 10, "{native}"),
+        None if native["allocator"] == "not seen" => {
+            assert!(advice["settings"].to_string().contains("not seen"), "{advice}");
+            assert!(advice["left_out"].to_string().contains("ended before its memory could be looked at"), "{advice}");
+        }
+        None => assert!(!native["allocator"].as_str().unwrap().is_empty(), "{native}"),
+    }
 }
 
 #[test]

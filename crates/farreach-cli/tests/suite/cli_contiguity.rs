@@ -1,6 +1,6 @@
 //! `farreach contiguity` on programs whose memory is known.
 
-use crate::cli::{Dir, Ran, command, each, farreach, without_privilege};
+use crate::cli::{Dir, Ran, command, each, farreach, more_rights, without_privilege};
 use farreach_os::dump::Dump;
 use std::process::{Command, Stdio};
 
@@ -202,7 +202,7 @@ fn processes_without_memory_or_right_are_told_apart() {
     let own = unsafe { libc::geteuid() } != 0 && std::fs::read("/proc/1/smaps").is_ok();
     let ran = Ran::of(without_privilege(command().args(["contiguity", "-p", "1"])).output().unwrap());
     if !own {
-        ran.bad(1, &["process 1: /proc/1/", "may not be read", "as root"]);
+        ran.bad(1, &["process 1: /proc/1/", "may not be read", more_rights("CAP_SYS_PTRACE")]);
     }
     // A thread of the kernel; there are none in most containers.
     if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {

@@ -1,7 +1,11 @@
 //! Shortages: no memory, few descriptors, closed standard output; and progress where standard error is a file.
 
 use crate::cli::{Dir, Ran, command, fed, line};
+use farreach_trace::{Header, TraceWriter};
+use farreach_types::addr::Asid;
+use farreach_types::event::{Backing, Batch, Block, DataRef, Kind, Mapping, Op, Prot};
 use std::process::Command;
+use std::sync::Arc;
 
 const EXE: &str = env!("CARGO_BIN_EXE_farreach");
 
@@ -29,6 +33,128 @@ fn without_memory_there_is_a_message_and_no_file() {
     // The same for a command that runs a program and returns its status.
     let ran = bash(&dir, "ulimit -v 40000; exec $farreach run --threads 1 -m all -- true");
     ran.bad(125, &["farreach: ", "out of memory", "40000 KiB (ulimit -v)"]);
+}
+
+/// A trace of a million pages, which takes no room itself.
+fn wide(dir: &Dir) -> String {
+    let text: String = (0..1_000_000u64).map(|page| format!(" L {:x},8\n", 0x100_0000_0000 + page * 4096)).collect();
+    let trace = dir.path("wide.frt");
+    fed(["trace", "convert", "-", "-o", &trace], text.as_bytes()).status.eq(&0).then_some(()).expect("a trace");
+    assert!(std::fs::metadata(&trace).unwrap().len() < 1 << 16);
+    trace
+}
+
+/// Where memory runs short, what was seen until then is the result.
+#[test]
+fn a_run_that_needs_too_much_memory_ends_with_its_result() {
+    let dir = Dir::new();
+    let trace = wide(&dir);
+    let ran = bash(&dir, &format!("ulimit -v 110000; exec $farreach sim {trace} --threads 1 --json"));
+    assert_eq!(ran.status, 1, "{}", ran.err);
+    let words =
+        ["farreach: out of memory: ", " MiB of the 107 MiB that the limit of addresses allows (ulimit -v) are left"];
+    assert!(words.iter().all(|word| ran.err.contains(word)), "{}", ran.err);
+    let result = ran.json();
+    assert!(result["workload"]["stopped"].as_str().unwrap().starts_with("out of memory"), "{}", result["workload"]);
+    let seen = result["workload"]["lookups"]["load"].as_u64().unwrap();
+    assert!((10_000..1_000_000).contains(&seen), "{seen}");
+    // What is asked for is compared with what there is before anything runs.
+    let made = dir.path("made");
+    let ran = bash(&dir, &format!("ulimit -v 900000; exec $farreach run --ahead 1T -- touch {made}"));
+    ran.bad(125, &["--ahead 1T", " MiB of the 878 MiB that the limit of addresses allows"]);
+    assert!(!std::path::Path::new(&made).exists());
+}
+
+/// A trace of a program that maps 64 TB and touches a page of them.
+fn eager(dir: &Dir) -> String {
+    let start = 1 << 40;
+    let mapping = Mapping { start, len: 1 << 46, prot: Prot::RW, shared: false, backing: Backing::Anonymous };
+    let block = Block { instrs: [].into(), refs: [DataRef::new(0, Kind::Load, 8, 0)].into() };
+    let mut batch = Batch::new(Asid(0));
+    batch.push_op(Op::Start { pid: 1, parent: None, program: "/bin/true".into() });
+    batch.push_op(Op::Map(mapping));
+    batch.push_op(Op::Define { id: 0, block: Arc::new(block) });
+    batch.push_block(0, &[start]);
+    let trace = dir.path("eager.frt");
+    let mut writer = TraceWriter::create(std::path::Path::new(&trace), Header::default()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    trace
+}
+
+/// A control group of memory, as a container has, for one command; `None` if this user may make none.
+struct Group(std::path::PathBuf);
+
+impl Group {
+    fn new(bytes: u64) -> Option<Group> {
+        let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let path = |of: &str| {
+            let line = own.lines().find_map(|line| line.split_once(':').filter(|(_, rest)| rest.starts_with(of)));
+            line.map(|(_, rest)| rest[of.len()..].trim_start_matches('/').to_owned())
+        };
+        let name = format!("farreach-test-{}-{bytes}", std::process::id());
+        for (top, own, limit) in [
+            ("/sys/fs/cgroup/memory", path("memory:"), "memory.limit_in_bytes"),
+            ("/sys/fs/cgroup", path(":"), "memory.max"),
+        ] {
+            let Some(own) = own else { continue };
+            let group = Group(std::path::Path::new(top).join(own).join(&name));
+            let limit = group.0.join(limit);
+            if std::fs::create_dir(&group.0).is_ok()
+                && limit.exists()
+                && std::fs::write(limit, bytes.to_string()).is_ok()
+            {
+                return Some(group);
+            }
+        }
+        eprintln!("skipped: this user may make no control group of memory");
+        None
+    }
+
+    fn bash(&self, dir: &Dir, script: &str) -> Ran {
+        bash(dir, &format!("echo $$ >{}/cgroup.procs && {script}", self.0.display()))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The processes in it have ended; the kernel may take a moment to notice.
+        for _ in 0..100 {
+            match std::fs::remove_dir(&self.0) {
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+/// The kernel kills who takes more than a container may have; farreach ends before, and says why.
+#[test]
+fn the_limit_of_a_container_is_kept() {
+    let dir = Dir::new();
+    let Some(group) = Group::new(64 << 20) else { return };
+    let trace = wide(&dir);
+    let ran = group.bash(&dir, &format!("exec $farreach sim {trace} --json"));
+    assert!(ran.err.contains("MiB of the 64 MiB that the control group allows (/sys/fs/cgroup/"), "{}", ran.err);
+    assert_eq!(ran.status, 1, "{}", ran.err);
+    let seen = ran.json()["workload"]["lookups"]["load"].as_u64().unwrap();
+    assert!((100_000..1_000_000).contains(&seen), "{seen}");
+    // 64 TB that are mapped at once, with all their pages.
+    let eager = eager(&dir);
+    let ran = group.bash(&dir, &format!("exec $farreach sim {eager} -m rmm15/range --threads 1"));
+    assert!(
+        ran.err.contains("out of memory: ") && ran.err.contains("MiB of the 64 MiB that the control"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(ran.status, 1, "{}", ran.err);
+    let ran = group.bash(&dir, "exec $farreach machines --this --measure --memory 1G");
+    ran.bad(1, &["--measure needs 1.1", "--memory 1G", "MiB of the 64 MiB that the control group allows"]);
+    // The default is what fits, or this machine is too small.
+    let ran = group.bash(&dir, "exec $farreach machines --this --measure");
+    ran.bad(1, &["--measure needs 196 MiB", "at least 64M", "MiB of the 64 MiB that the control group allows"]);
 }
 
 #[test]

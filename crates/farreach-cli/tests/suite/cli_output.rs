@@ -147,14 +147,40 @@ fn files_that_cannot_be_written_are_refused_at_once() {
 fn a_full_disk_leaves_no_piece() {
     let dir = Dir::new();
     let old = dir.write("old.json", "old");
-    for option in ["-o", "--html"] {
-        fed(["sim", "-", option, "/dev/full"], TEXT.as_bytes()).bad(1, &["/dev/full", "No space left"]);
-    }
-    // Files of at most 1 KB: the result has more. The old file stays.
+    // What was found is printed all the same.
     let trace = dir.write("t", TEXT);
+    let commands: [&[&str]; 6] = [
+        &["sim", &trace],
+        &["pagesize", &trace],
+        &["run", "--", "true"],
+        &["contiguity", "--", "sleep", "0.1"],
+        &["advise", "-m", "today/zen3", "--runs", "1", "--", "true"],
+        &["watch", "-p", "OWN", "--for", "100ms"],
+    ];
+    let own = std::process::id().to_string();
+    for words in commands {
+        for option in ["-o", "--html"] {
+            let mut full = command();
+            full.arg(words[0]).args([option, "/dev/full"]);
+            full.args(words[1..].iter().map(|word| if *word == "OWN" { &own } else { *word }));
+            full.env("FARREACH_VALGRIND_DIR", crate::common::tool());
+            let ran = Ran::of(full.output().unwrap());
+            assert!(ran.status == 1 || ran.status == 125, "{words:?} {option}: {}", ran.err);
+            assert!(ran.err.contains("/dev/full: No space left"), "{words:?} {option}: {}", ran.err);
+            assert!(ran.out.lines().count() > 3, "{words:?} {option}: {}", ran.out);
+            assert_eq!(ran.err.contains("the result is on standard output"), option == "-o", "{}", ran.err);
+        }
+    }
+    let script = format!("{} --help >/dev/full", env!("CARGO_BIN_EXE_farreach"));
+    assert_eq!(Ran::of(Command::new("bash").args(["-c", &script]).output().unwrap()).status, 1);
+    // A closed pipe is no reason to print more.
+    let script = format!("{} sim {trace} -o >(exec true) 2>&1; sleep 0.1", env!("CARGO_BIN_EXE_farreach"));
+    let ran = Ran::of(Command::new("bash").args(["-c", &script]).output().unwrap());
+    assert!(!ran.out.contains("t94"), "{}", ran.out);
+    // Files of at most 1 KB: the result has more. The old file stays.
     let script = format!("ulimit -f 1; {} sim {trace} --json -o {old} 2>&1 | cat", env!("CARGO_BIN_EXE_farreach"));
     let ran = Ran::of(Command::new("bash").args(["-c", &script]).output().unwrap());
-    assert!(ran.out.contains("old.json: File too large"), "{}", ran.out);
+    assert!(ran.out.contains("old.json: File too large") && ran.out.contains("\"machines\""), "{}", ran.out);
     let script = format!("ulimit -f 0; {} trace convert {trace} -o {old} 2>&1 | cat", env!("CARGO_BIN_EXE_farreach"));
     let ran = Ran::of(Command::new("bash").args(["-c", &script]).output().unwrap());
     assert!(ran.out.contains("File too large"), "{}", ran.out);

@@ -1,6 +1,6 @@
 //! `farreach watch` on a program whose use of memory is known.
 
-use crate::cli::{Dir, Ran, command, farreach, without_privilege};
+use crate::cli::{Dir, Ran, command, farreach, more_rights, without_privilege};
 use crate::common::program;
 use farreach_live::watch::Method;
 use serde_json::Value;
@@ -211,7 +211,8 @@ fn without_rights_the_missing_one_is_named() {
     // SAFETY: it only returns a number.
     let own = unsafe { libc::geteuid() } != 0 && std::fs::read("/proc/1/smaps").is_ok();
     if !own {
-        unprivileged(&["watch", "-p", "1"]).bad(1, &["process 1: /proc/1/", "may not be read", "as root"]);
+        unprivileged(&["watch", "-p", "1"])
+            .bad(1, &["process 1: /proc/1/", "may not be read", more_rights("CAP_SYS_PTRACE")]);
     }
     // Its own processes it may watch, but not by frames, which the kernel hides, or the bitmap is not there at all.
     let mut sleep = Command::new("sleep");

@@ -1,5 +1,6 @@
 //! Memory: memfd, page tables as files, huge pages that are set aside, swapping; and the kernel's version.
 
+use crate::rights::{self, Right};
 use std::io;
 
 use procfs::process::{MemoryPageFlags, PageInfo, Process};
@@ -138,7 +139,8 @@ pub fn frames() -> Tried {
         return Err(Failure::new("pagemap: a page in use is not present"));
     }
     match flags.get_page_frame_number().0 {
-        0 => Err(Failure::new("pagemap shows no frames: CAP_SYS_ADMIN is missing").or_turn_on("run farreach as root")),
+        0 => Err(Failure::new("pagemap shows no frames: CAP_SYS_ADMIN is missing")
+            .or_turn_on(rights::wanted(Right::Admin, ""))),
         _ => Ok("pagemap shows frames".into()),
     }
 }

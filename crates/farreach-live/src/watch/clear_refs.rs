@@ -3,6 +3,7 @@
 
 use super::{Present, Seen, Watcher};
 use crate::advice::populate;
+use crate::rights::{self, Right};
 use crate::scan::{Category, scan};
 use crate::tries::raw::Memory;
 use crate::tries::{Failure, Tried};
@@ -31,7 +32,8 @@ impl Clear {
         let file = File::options().write(true).open(&path).map_err(|error| {
             let denied = error.kind() == ErrorKind::PermissionDenied;
             let failure = Failure::of(&path, error);
-            if denied { failure.or_turn_on("run farreach as root, or as the user of the process") } else { failure }
+            let wanted = || rights::wanted(Right::Ptrace, ", or as the user of the process");
+            if denied { failure.or_turn_on(wanted()) } else { failure }
         })?;
         Ok(Clear { file, longest: Duration::ZERO, all: Duration::ZERO })
     }

@@ -7,6 +7,7 @@ use super::frames::{framed, ranges};
 use super::{Present, Seen, Watcher};
 use crate::guard::{Guard, Undo};
 use crate::lock::{Lock, Refused};
+use crate::rights::{self, Right};
 use crate::tries::{Failure, Tried};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -73,7 +74,9 @@ impl Held {
         let failed = |file: &Path, error: io::Error| match error.kind() {
             ErrorKind::NotFound => Failure::new(format!("there is no {}", file.display()))
                 .or_turn_on("a kernel of Linux 6.2 or newer built with CONFIG_DAMON_SYSFS and CONFIG_DAMON_VADDR"),
-            ErrorKind::PermissionDenied => Failure::of(file.display(), error).or_turn_on("run farreach as root"),
+            ErrorKind::PermissionDenied => {
+                Failure::of(file.display(), error).or_turn_on(rights::wanted(Right::Files, ""))
+            }
             _ => Failure::of(file.display(), error),
         };
         let read = |file: &Path| get(file).map_err(|e| failed(file, e));

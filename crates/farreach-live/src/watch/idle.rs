@@ -4,6 +4,7 @@
 use super::clear_refs::Flush;
 use super::frames::{Framed, framed, ranges};
 use super::{Present, Seen, Watcher};
+use crate::rights::{self, Right};
 use crate::tries::{Failure, Tried};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,7 +21,7 @@ fn open() -> Result<File, Failure> {
         ErrorKind::NotFound => {
             Failure::new(format!("there is no {BITMAP}")).or_turn_on("a kernel built with CONFIG_IDLE_PAGE_TRACKING")
         }
-        ErrorKind::PermissionDenied => Failure::of(BITMAP, error).or_turn_on("run farreach as root"),
+        ErrorKind::PermissionDenied => Failure::of(BITMAP, error).or_turn_on(rights::wanted(Right::Files, "")),
         _ => Failure::of(BITMAP, error),
     })
 }

@@ -470,4 +470,6 @@ fn what_a_program_said_about_huge_pages() {
     let words = "asked for huge pages for 4 MiB, refused them for 8 KiB, switched transparent huge pages off for \
                  itself (prctl); allocator jemalloc";
     assert_eq!(line(&result).as_deref().map(str::trim), Some(words));
+    result.workload.huge_pages = HugePageWords { refused_bytes: 4 << 20, ..HugePageWords::default() };
+    assert_eq!(line(&result).as_deref().map(str::trim), Some("refused huge pages for 4 MiB; allocator jemalloc"));
 }

@@ -1,5 +1,6 @@
 //! A folder with the files of one trace.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use super::{DrmemtraceReader, File, NAME, PROCESS, begins, foreign, header};
@@ -12,6 +13,11 @@ use farreach_types::error::{Error, Result};
 const BESIDE: [&str; 5] = ["modules.log", "funclist.log", "encodings.bin", "v2p.textproto", "cpu_schedule.bin.zip"];
 /// Beginnings of the names of such files that may be compressed.
 const BESIDE_BEGIN: &str = "serial_schedule.bin";
+/// How far below a folder that is no trace one is looked for: levels, and folders and files in all.
+const LEVELS: usize = 4;
+const LOOKED_AT: usize = 2000;
+/// Of those that are found, so many are named.
+const NAMED: usize = 3;
 
 /// Opens the trace whose files lie in `path`, or in the folder `trace` of a folder without files, in the order of their
 /// names.
@@ -33,6 +39,10 @@ pub(crate) fn open_folder(path: &str, forced_format: Option<&str>) -> Result<Ope
         };
     }
     if files.is_empty() {
+        let inside = traces_below(Path::new(path));
+        if !inside.is_empty() {
+            return Err(fail(give(&inside)));
+        }
         let raw = if Path::new(path).join("raw").is_dir() {
             format!("; of the folder raw in it, {PROCESS}")
         } else {
@@ -47,8 +57,11 @@ pub(crate) fn open_folder(path: &str, forced_format: Option<&str>) -> Result<Ope
         let name = file.to_str().ok_or_else(|| fail(format!("the name of {} is no text", file.display())))?;
         let input = Input::open(name)?;
         if header(input.head()).is_none() && foreign(input.head()).is_none() {
-            let what =
-                format!("this is no {NAME} trace, but lies in the folder of one; a folder may have nothing else in it");
+            let inside = if begun.is_empty() { traces_below(Path::new(path)) } else { Vec::new() };
+            if !inside.is_empty() {
+                return Err(fail(give(&inside)));
+            }
+            let what = format!("this is no {NAME} trace, and a folder that is one has nothing else in it");
             return Err(Error::Trace { file: name.into(), place: "byte 0".into(), what });
         }
         compressions.push(input.compression);
@@ -61,6 +74,43 @@ pub(crate) fn open_folder(path: &str, forced_format: Option<&str>) -> Result<Ope
     let compression = compressions[0].filter(|_| compressions.iter().all(|c| *c == compressions[0]));
     let info = TraceInfo { file: path.into(), format: NAME, compression, bytes, header: None };
     Ok(Opened { source: Box::new(Assembled::new(DrmemtraceReader::of(begun, path))), info })
+}
+
+/// What is to be given instead of a folder with traces in it.
+fn give(inside: &[PathBuf]) -> String {
+    let named = |path: &PathBuf| path.display().to_string();
+    let mut names = inside.iter().take(NAMED).map(named).collect::<Vec<_>>().join(", ");
+    if inside.len() > NAMED {
+        names += ", ...";
+    }
+    match inside.len() {
+        1 => format!("the folder is no trace, but contains one of {NAME}: give {names}"),
+        _ => format!("the folder is no trace, but contains several of {NAME}; give one of {names}"),
+    }
+}
+
+/// Folders below this one that have the files of a trace, the nearest first. What cannot be read, or lies behind a
+/// link, is passed over.
+fn traces_below(path: &Path) -> Vec<PathBuf> {
+    let (mut found, mut looked_at) = (Vec::new(), 0);
+    let mut folders = VecDeque::from([(path.to_owned(), 0)]);
+    while let Some((folder, level)) = folders.pop_front() {
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten().take(LOOKED_AT - looked_at);
+        let mut entries: Vec<_> = entries.filter_map(|e| Some((e.path(), e.file_type().ok()?))).collect();
+        looked_at += entries.len();
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        let begins_a_trace = |file: &Path| {
+            file.to_str().and_then(|name| Input::open(name).ok()).is_some_and(|input| header(input.head()).is_some())
+        };
+        // Opening a pipe would wait for its writer.
+        if level > 0 && entries.iter().any(|(path, kind)| kind.is_file() && begins_a_trace(path)) {
+            found.push(folder);
+        } else if level < LEVELS {
+            let below = entries.into_iter().filter(|(_, kind)| kind.is_dir());
+            folders.extend(below.map(|(path, _)| (path, level + 1)));
+        }
+    }
+    found
 }
 
 /// The files of a folder that may be a trace's, by name.

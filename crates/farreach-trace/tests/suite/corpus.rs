@@ -87,6 +87,13 @@ fn write_seeds() {
     std::fs::create_dir_all(folder.join("lackey")).expect("room");
     std::fs::write(folder.join("lackey/golden"), text).expect("room");
     std::fs::write(folder.join("lackey/data"), b" L 10,4\n S ffff,65536\n M 0,1\n").expect("room");
+    // Other options, and blanks at the ends of lines.
+    let stamped = concat!(
+        "==00:00:00:00.001 18071== Lackey\nSB 00001000\nI  1000,4 \n L 2000,8\t\r\nSB 00001000 \n",
+        "I  1000,4\n--00:00:00:00.790 18071-- x\n"
+    );
+    std::fs::write(folder.join("lackey/options"), stamped).expect("room");
+    std::fs::write(folder.join("lackey/program"), "I  1000,4\nhello\n").expect("room");
     std::fs::write(folder.join("lackey/loop"), b"I  1000,4\n L 2000,8\nI  1004,2\n".repeat(20)).expect("room");
     std::fs::write(folder.join("open/text"), text).expect("room");
     // Three instructions of each size: a fetch alone, one with a load, a taken branch with a store.

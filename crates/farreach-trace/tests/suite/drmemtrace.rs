@@ -408,3 +408,22 @@ fn folders_that_are_no_trace() {
     let e = open_trace(folder.0.to_str().unwrap(), Some("frt")).err().expect("refused").to_string();
     assert!(e.contains("'frt'") && e.contains("folder") && e.contains("drmemtrace"), "{e}");
 }
+
+/// Who names the folder that a trace lies in, or one above, is told which to name.
+#[test]
+fn folders_with_a_trace_in_them() {
+    let folder = Folder::new("parent");
+    folder.put("drmemtrace.app.1.dir/trace/a", &thread(1, &[(9, 1)])).put("drmemtrace.app.1.dir/raw/modules.log", b"");
+    let inside = folder.0.join("drmemtrace.app.1.dir/trace");
+    folder.refused(&["parent", "is no trace, but contains one", &format!("give {}", inside.display())]);
+    read(open_trace(inside.to_str().unwrap(), None).unwrap()).unwrap();
+    // The same from two levels above, and beside other files; a pipe without a writer is not waited for.
+    let above = Folder::new("grandparent");
+    above.put("results/x/trace/a.gz", &crate::archive::pack("gz", &[&thread(1, &[(9, 1)])]));
+    above.put("results/notes", b"text").put("README", b"hello");
+    let pipe = above.0.join("results/pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    above.refused(&["is no trace, but contains one", "grandparent", "/results/x/trace"]);
+    above.put("results/y/trace/a", &thread(1, &[(9, 1)]));
+    above.refused(&["contains several", "/results/x/trace, ", "/results/y/trace"]);
+}

@@ -61,6 +61,25 @@ fn golden_text() {
     assert_eq!(blocks, 3);
 }
 
+/// Options of Valgrind that add to the text, and what editors and Windows do to it.
+#[test]
+fn what_adds_nothing_is_passed_over() {
+    let plain = "I  0401ab70,3\n S 1fff0005e8,8\nI  0401B770,1\n M 04033e06,1\n";
+    let expected = read(plain.as_bytes()).expect("good");
+    let time = "==00:00:00:00.790 18071== ";
+    for text in [
+        plain.replace('\n', " \n"),
+        plain.replace('\n', "\t \r\n"),
+        plain.replace("I  ", "SB 0401ab70\nI  "),
+        plain.replace("I  ", "SB 0401ab70 \r\nI  "),
+        format!("{time}Lackey, an example\n{time}\n{plain}{time}Exit code:       0\n"),
+        format!("--00:00:01:12.790 1-- Valgrind options:\n{plain}"),
+        format!("SB 0401ab70\n{plain}"),
+    ] {
+        assert!(read(text.as_bytes()).expect("good") == expected, "{text}");
+    }
+}
+
 #[test]
 fn data_without_instructions_is_read_too() {
     let mut text = String::from(" L 10,4\n S 20,4\nI  100,4\n L 30,4\n");
@@ -87,12 +106,19 @@ fn anything_else_is_refused_with_its_line() {
         ("I  1000,", "allowed are"),
         ("I  ,4", "allowed are"),
         ("I  0x1000,4", "allowed are"),
-        ("I  1000,4 ", "allowed are"),
-        ("I  1000,4\r", "allowed are"),
+        ("I  1000,4 x", "--log-file=FILE"),
+        ("I  1000 ,4", "allowed are"),
         ("I  1000,-4", "allowed are"),
         (" L 1000,4a", "allowed are"),
         ("L  1000,4", "allowed are"),
+        ("L 1000,4", "the blank in front is missing"),
+        ("--12:1:   main Starting", "leave out -d"),
+        ("hello", "what the program itself prints"),
+        ("SB", "allowed are"),
+        ("SB 0x10", "allowed are"),
+        ("SB 12345678123456781", "allowed are"),
         ("==12 hello", "allowed are"),
+        ("==00:00:00:00.790 hello", "allowed are"),
         ("====", "allowed are"),
         (" L 1000,0", "1 to 65536"),
         (" S 1000,65537", "1 to 65536"),
@@ -115,7 +141,11 @@ fn anything_else_is_refused_with_its_line() {
 fn what_is_cut_or_empty_is_refused() {
     for (text, expected) in [
         ("", "empty: no references"),
-        ("==1== Lackey\n", "line 1: the trace ends here and has no references"),
+        (
+            "==1== Lackey\n",
+            "line 1: the trace ends here and has no references; Lackey writes them with --trace-mem=yes",
+        ),
+        ("SB 0401ab70\nSB 0401b7e7\n", "line 2: the trace ends here and has no references; Lackey"),
         ("I  1000,4\n L 10,1", "line 2: the last line, ' L 10,1', does not end"),
         ("I  1000,4\n L", "does not end"),
         ("hello\n", "the trace begins with 'hello\\n'. Known formats: frt: "),

@@ -84,11 +84,11 @@ pub struct NativeRuns {
     pub median_seconds: f64,
     /// Half of the distance between least and most, in percent of the median.
     pub noise_percent: f64,
-    /// Most memory in use.
-    pub resident_bytes: u64,
+    /// Most memory in use; null where the program was too short for it to be seen.
+    pub resident_bytes: Option<u64>,
     /// Cycles of the core in a nanosecond.
     pub gigahertz: f64,
-    /// The allocator of the program.
+    /// The allocator of the program, `unknown`, or `not seen`.
     pub allocator: String,
     /// The program has switched transparent huge pages off for itself (prctl).
     pub thp_disabled: bool,
@@ -185,8 +185,8 @@ pub struct Verification {
     pub measured: f64,
     /// Its noise in percent of the run.
     pub noise: f64,
-    /// Median of most memory in use, as it is and with the change.
-    pub resident_bytes: [u64; 2],
+    /// Median of most memory in use, as it is and with the change; null where it was not seen.
+    pub resident_bytes: [Option<u64>; 2],
     /// Predicted change of memory at the peak in bytes.
     pub predicted_bytes: i64,
     /// Most anonymous memory in huge pages, as it is and with the change.

@@ -6,6 +6,9 @@ use farreach_live::{AllocatorKind, Text};
 /// The name of the row without a change.
 pub const TODAY: &str = "today";
 
+/// Why nothing is known of a program that ran.
+pub const ENDED_TOO_SOON: &str = "the program ended before its memory could be looked at";
+
 /// A change, or none.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Change {
@@ -47,6 +50,8 @@ pub struct Program {
     pub thp_disabled: bool,
     /// The name of its file.
     pub name: String,
+    /// It ran, but ended before anything was seen of it but its time.
+    pub unseen: bool,
     /// Most memory in use, if it ran.
     pub resident_bytes: Option<u64>,
     /// Whether arguments at the end of the command reach it.

@@ -62,9 +62,10 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
 
 #[cfg(test)]
 mod tests {
+    use super::super::proof::ROWS;
     use super::*;
-    use farreach_live::AllocatorKind;
     use farreach_live::system::{Pool, Thp, ThpSize};
+    use farreach_live::{AllocatorKind, Text};
 
     fn system(mode: &str) -> System {
         let size = |kilobytes: u64, enabled: &str| ThpSize { bytes: kilobytes << 10, enabled: enabled.into() };
@@ -89,6 +90,19 @@ mod tests {
 
     fn names(system: &System, program: &Program) -> Vec<String> {
         changes(system, program).unwrap().0.into_iter().map(|change| change.name).collect()
+    }
+
+    /// Others are refused before anything runs.
+    #[test]
+    fn all_rows_have_known_names() {
+        let mut all = Vec::new();
+        for mode in ["always", "madvise", "never"] {
+            for name in ["program", "memcached", "postgres", "redis-server"] {
+                let shares = Program { shares: true, text: Text::HugePages(3), ..program(Some(GLIBC)) };
+                all.extend(names(&system(mode), &Program { name: name.into(), ..shares }));
+            }
+        }
+        assert!(all.iter().filter(|name| *name != TODAY).all(|name| ROWS.contains(&name.as_str())), "{all:?}");
     }
 
     const GLIBC: AllocatorKind = AllocatorKind::Glibc(Some((2, 36)));

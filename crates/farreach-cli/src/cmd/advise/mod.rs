@@ -7,6 +7,7 @@ mod kernel;
 mod loads;
 mod pool;
 mod prices;
+mod proof;
 mod recommend;
 mod rows;
 mod served;
@@ -17,24 +18,23 @@ mod thp;
 mod trial;
 mod verify;
 
-use super::common::{OutputArgs, formats, note, whole};
+use super::common::{OutputArgs, explain, formats, note, whole};
 use super::watch::{self, WatchArgs};
 use super::{program, this};
 use crate::workloads::{Load, Output};
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Result, anyhow, bail};
 use change::{Change, TODAY};
 use clap::Args;
 use farreach_live::Watch;
 use farreach_live::system::System;
 use farreach_machine::MachineSpec;
 use farreach_types::count::parse_count;
-use farreach_types::counts::{ADVICE_SCHEMA, AdviceResult, AdviceRow, LeftOut};
+use farreach_types::counts::{ADVICE_SCHEMA, AdviceResult, TodayPrices};
 use rows::Run;
 use simulate::simulate;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use verify::Trial;
 
 /// What to change on this machine for a program: kinds of huge pages, with what each would save and cost.
 ///
@@ -119,6 +119,7 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     }
     let here = args.system_root.as_os_str() == "/";
     let system = if here { System::here() } else { System::read(&args.system_root) };
+    proof::refuse(&args, &system, &base)?;
     let mut lock = args.apply.then(|| verify::lock(&args.system_root)).transpose()?;
     let load = load(&args)?;
     let native = subject::native_runs(&args, load.as_ref(), &signals, &system)?;
@@ -136,7 +137,7 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     let coalesces = is_this && base.params.has(COALESCE) && loads::coalesces(&base)?;
     let keys = if is_this { more_keys(&base, coalesces) } else { String::new() };
     let all = all.into_iter().map(|change| Change { keys: change.keys + &keys, ..change }).collect();
-    let (mut simulated, result, interrupted) = simulate(&args, load.as_ref(), &system, all, &mut left_out)?;
+    let (mut simulated, result, early) = simulate(&args, load.as_ref(), &system, all, &mut left_out)?;
     // Nothing asked for huge pages.
     let counts = simulated[0].result.counts.clone();
     simulated.retain(|s| s.change.name == TODAY || !s.change.no_huge_pages || s.result.counts != counts);
@@ -150,7 +151,12 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
             available_bytes: system.available_bytes.unwrap_or(1 << 30),
             reports_free_pages: system.reports_free_pages == Some(true),
         };
-        prices::measured(&base, &machine, &program)?
+        // What was simulated took minutes.
+        prices::measured(&base, &machine, &program).unwrap_or_else(|error| {
+            let described = prices::described_prices(&base, &simulated[0].result);
+            let source = format!("{}, since they could not be measured: {}", described.source, explain(&error));
+            TodayPrices { source, ..described }
+        })
     } else {
         prices::described_prices(&base, &simulated[0].result)
     };
@@ -182,44 +188,31 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
         recommendation,
         verifications: Vec::new(),
     };
+    let mut unproved = None;
     if let Some(rounds) = args.verify {
-        let recommended = [advice.recommendation.row.clone()];
-        let names = if args.change.is_empty() { &recommended[..] } else { &args.change };
-        let wanted = |(change, row): &(&Change, &AdviceRow)| {
-            row.name != TODAY && names.iter().any(|name| *name == row.name || name == ALL && change.untried.is_none())
+        let program = verify::Tried {
+            command: &args.command,
+            stdin: args.stdin.as_ref(),
+            load: load.as_ref(),
+            root: &args.system_root,
+            signals: &signals,
+            system: &system,
         };
-        let trials: Vec<Trial<'_>> =
-            changes.iter().zip(&advice.rows).filter(wanted).map(|(change, row)| Trial { change, row }).collect();
-        if interrupted.is_some() {
-            note("--verify: interrupted before, so nothing is compared");
-        } else if trials.is_empty() && args.change.is_empty() {
-            note("--verify: nothing is recommended, so there is nothing to compare; --change ROW chooses a row");
-        } else {
-            ensure!(!trials.is_empty(), "--change {}: it changes nothing for this program", args.change.join(", "));
-            for trial in &trials {
-                verify::check(trial.change, args.apply)?;
-            }
-            let program = verify::Tried {
-                command: &args.command,
-                stdin: args.stdin.as_ref(),
-                load: load.as_ref(),
-                root: &args.system_root,
-                signals: &signals,
-                system: &system,
-            };
-            let tries = verify::verify(&trials, &advice.rows[0], &program, rounds, &mut lock)?;
-            advice.verifications = tries.verifications;
-            for (row, why) in tries.failed {
-                let why = format!("the program fails with it: {why:#}");
-                if advice.recommendation.row == row {
-                    advice.recommendation.why.push(format!("Tried here, {why}"));
-                }
-                advice.left_out.push(LeftOut { change: format!("{row} under --verify"), why });
-            }
+        match &early {
+            Some(early) => note(format_args!("--verify: {} before, so nothing is compared", early.words())),
+            None => unproved = proof::prove(&args, &changes, &mut advice, &program, rounds, &mut lock),
         }
     }
     args.output.emit(&advice)?;
-    Ok(interrupted.map_or(ExitCode::SUCCESS, program::interrupted))
+    match (early, signals.first(), unproved) {
+        (Some(early), ..) => Ok(early.status(1)),
+        (None, Some(signal), Some(error)) => {
+            note(explain(&error));
+            Ok(program::interrupted(signal))
+        }
+        (None, _, Some(error)) => Err(error),
+        (None, _, None) => Ok(ExitCode::SUCCESS),
+    }
 }
 
 /// Every row, for `--change`.

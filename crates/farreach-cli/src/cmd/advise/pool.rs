@@ -1,6 +1,6 @@
 //! Pools of huge pages: how a program takes memory from one, and how large it must be.
 
-use super::change::{Change, Program};
+use super::change::{Change, ENDED_TOO_SOON, Program};
 use super::kernel::Write;
 use crate::cmd::this::policy::mode;
 use farreach_cost::today::pool_pages;
@@ -46,7 +46,10 @@ fn takes(program: &Program, page: u64) -> Result<Takes, String> {
 /// # Errors
 /// Why there is none.
 pub fn change(system: &System, program: &Program, page: u64) -> Result<Change, String> {
-    let Some(resident) = program.resident_bytes else { return Err("its size needs a run of the program".into()) };
+    let Some(resident) = program.resident_bytes else {
+        let why = if program.unseen { ENDED_TOO_SOON } else { "its size needs a run of the program" };
+        return Err(why.into());
+    };
     let takes = takes(program, page)?;
     if !system.hugetlb.iter().any(|pool| pool.bytes == page) {
         return Err("this kernel or processor has no such pool".into());

@@ -3,14 +3,16 @@
 use super::change::Change;
 use super::rows::Simulated;
 use super::{AdviseArgs, pool, trial};
-use crate::cmd::common::threads;
+use crate::cmd::common::{explain, threads};
+use crate::cmd::early::Early;
+use crate::cmd::run::ahead_in_room;
 use crate::cmd::{feed, program, this};
 use crate::workloads::Load;
 use anyhow::Result;
 use farreach_live::Options as Recording;
 use farreach_live::system::System;
 use farreach_machine::{Lab, MachineSpec, Options};
-use farreach_types::counts::{MachineResult, RunResult};
+use farreach_types::counts::{LeftOut, MachineResult, RunResult};
 use farreach_types::event::Batch;
 use farreach_types::params::PAGE_SIZE;
 use std::ffi::OsString;
@@ -19,36 +21,46 @@ use std::ffi::OsString;
 const AHEAD: u64 = 256 << 20;
 
 /// All changes, each with the counts of its machine. Those for which the program makes other system calls are recorded
-/// by themselves, unless a signal interrupted the program before: then it is returned, too.
+/// by themselves, unless something ended the recording early before: then that is returned, too.
 pub fn simulate(
     args: &AdviseArgs,
     load: Option<&Load>,
     system: &System,
     mut all: Vec<Change>,
-    left_out: &mut Vec<farreach_types::counts::LeftOut>,
-) -> Result<(Vec<Simulated>, RunResult, Option<i32>)> {
+    left_out: &mut Vec<LeftOut>,
+) -> Result<(Vec<Simulated>, RunResult, Option<Early>)> {
     let (apart, together): (Vec<Change>, Vec<Change>) = all.iter().cloned().partition(|change| change.recorded_apart);
-    let (mut result, mut interrupted) = pass(args, load, &together, &recording(args, &Change::default()), &[], |_| {})?;
+    let (mut result, mut early) = pass(args, load, &together, &recording(args, &Change::default()), &[], |_| {})?;
     let mut counted: Vec<(String, MachineResult)> =
         together.iter().map(|c| c.name.clone()).zip(std::mem::take(&mut result.machines)).collect();
     for change in apart {
-        let why = match (args.command.is_empty(), interrupted) {
-            (true, _) => Some("the program makes other system calls with it: it must be recorded with the change"),
-            (false, Some(_)) => Some("interrupted before it was recorded with the change"),
+        let why = match (args.command.is_empty(), &early) {
+            (true, _) => {
+                Some("the program makes other system calls with it: it must be recorded with the change".to_owned())
+            }
+            (false, Some(early)) => Some(format!("{} before it was recorded with the change", early.words())),
             (false, None) => None,
         };
         if let Some(why) = why {
-            left_out.push(farreach_types::counts::LeftOut { change: change.words, why: why.into() });
+            left_out.push(LeftOut { change: change.words, why });
             continue;
         }
         let one = std::slice::from_ref(&change);
         let mut asked = change.pool.map(|(page, _)| pool::Asked::new(page));
         let follow = |batch: &Batch| asked.iter_mut().for_each(|asked| asked.follow(batch));
-        let (one, signal) = pass(args, load, one, &recording(args, &change), &change.arguments, follow)?;
-        interrupted = signal;
-        if signal.is_some() {
-            let why = "interrupted while it was recorded with the change".into();
-            left_out.push(farreach_types::counts::LeftOut { change: change.words, why });
+        let (one, ended) = match pass(args, load, one, &recording(args, &change), &change.arguments, follow) {
+            Ok(passed) => passed,
+            // The other rows took minutes, and are as good without this one.
+            Err(error) => {
+                let why = format!("it cannot be recorded with the change: {}", explain(&error));
+                left_out.push(LeftOut { change: change.words, why });
+                continue;
+            }
+        };
+        if let Some(ended) = ended {
+            let why = format!("{} while it was recorded with the change", ended.words());
+            left_out.push(LeftOut { change: change.words, why });
+            early = Some(ended);
             continue;
         }
         if let Some(asked) = asked {
@@ -58,7 +70,7 @@ pub fn simulate(
                 pages => pool::resize(&mut all[at], system, pages),
             };
             if let Err(why) = sized {
-                left_out.push(farreach_types::counts::LeftOut { change: change.words, why });
+                left_out.push(LeftOut { change: change.words, why });
                 continue;
             }
         }
@@ -70,7 +82,7 @@ pub fn simulate(
         let base_page = spec(args, &change)?.params.int(PAGE_SIZE.name);
         simulated.push(Simulated { change, result: counted.swap_remove(at).1, base_page });
     }
-    Ok((simulated, result, interrupted))
+    Ok((simulated, result, early))
 }
 
 /// A recording with this change, whose output is thrown away.
@@ -87,7 +99,7 @@ fn spec(args: &AdviseArgs, change: &Change) -> Result<MachineSpec> {
     Ok(this::parse(&format!("{}{joint}{}", args.machine, change.keys), 0)?)
 }
 
-/// One pass over the program through the machines of these changes, and the signal that interrupted it, if one did.
+/// One pass over the program through the machines of these changes, and what ended it early, if anything did.
 fn pass(
     args: &AdviseArgs,
     load: Option<&Load>,
@@ -95,15 +107,15 @@ fn pass(
     recording: &Recording,
     arguments: &[String],
     mut follow: impl FnMut(&Batch),
-) -> Result<(RunResult, Option<i32>)> {
+) -> Result<(RunResult, Option<Early>)> {
     let specs: Vec<MachineSpec> = changes.iter().map(|change| spec(args, change)).collect::<Result<_>>()?;
-    let mut lab =
-        Lab::new(specs, Options { limit: args.limit, threads: threads(0), ahead: AHEAD, ..Options::default() })?;
+    let options = Options { limit: args.limit, threads: threads(0), ahead: ahead_in_room(AHEAD), ..Options::default() };
+    let mut lab = Lab::new(specs, options)?;
     let each = |batch: Batch| {
         follow(&batch);
         Ok((lab.feed(batch)?, lab.progress()))
     };
-    let (source, interrupted) = match &args.file {
+    let (source, early) = match &args.file {
         Some(file) => (file.clone(), feed::stored(file, args.format.as_deref(), args.limit, each)?),
         None => {
             let arguments = arguments.iter().map(OsString::from);
@@ -112,6 +124,5 @@ fn pass(
         }
     };
     lab.finish()?;
-    let stopped = interrupted.map(|_| "interrupted".to_owned());
-    Ok((lab.result(&source, stopped), interrupted))
+    Ok((lab.result(&source, early.as_ref().map(Early::words)), early))
 }

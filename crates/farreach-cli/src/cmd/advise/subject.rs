@@ -8,10 +8,14 @@ use anyhow::Result;
 use farreach_cost::today;
 use farreach_live::native::{Native, Seen, Way};
 use farreach_live::system::System;
-use farreach_live::{Text, Watch, allocator_of, text_of};
+use farreach_live::{AllocatorKind, Text, Watch, allocator_of, text_of};
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{NativeRuns, Setting};
 use std::ffi::OsString;
+use std::path::Path;
+
+/// Of a program that ended too soon.
+const NOT_SEEN: &str = "not seen";
 
 /// The program by itself, as often as asked; nothing for a trace.
 pub fn native_runs(
@@ -34,17 +38,27 @@ pub fn native_runs(
 
 /// What is known of the program before it is recorded.
 pub fn about(args: &AdviseArgs, native: Option<&[Native]>) -> Program {
-    let largest = native.and_then(|runs| runs.iter().max_by_key(|run| run.resident_bytes));
-    let seen = largest.map(|run| &run.seen);
-    let file = |seen: &Seen| seen.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let name = seen.map_or_else(|| args.file.clone().unwrap_or_default(), file);
+    let largest = native.and_then(|runs| runs.iter().max_by_key(|run| (run.seen.anything(), run.resident_bytes)));
+    let seen = largest.map(|run| &run.seen).filter(|seen| seen.anything());
+    let file = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = match (seen, args.command.first()) {
+        (Some(seen), _) => file(&seen.program),
+        (None, Some(command)) => file(Path::new(command)),
+        (None, None) => args.file.clone().unwrap_or_default(),
+    };
+    // The libraries of a program that has just begun are not mapped yet.
+    let allocator = seen.and_then(|seen| match allocator_of(&seen.program, &seen.files) {
+        AllocatorKind::Unknown if seen.early => None,
+        kind => Some(kind),
+    });
     Program {
         takes_arguments: takes_arguments(&args.command, &name),
-        allocator: seen.map(|seen| allocator_of(&seen.program, &seen.files)),
         shares: seen.is_some_and(Seen::shares_memory),
         thp_disabled: native.is_some_and(|runs| runs.iter().any(|run| run.seen.thp_disabled)),
         name,
-        resident_bytes: largest.map(|run| run.resident_bytes),
+        unseen: native.is_some() && allocator.is_none(),
+        allocator,
+        resident_bytes: largest.and_then(|run| run.resident_bytes),
         text: seen.map_or(Text::Unknown, |seen| text_of(&seen.program)),
     }
 }
@@ -69,9 +83,9 @@ pub fn summary(runs: &[Native], about: &Program) -> NativeRuns {
         median_seconds: verify::median(cpu_seconds.iter().copied()).unwrap_or(0.0),
         noise_percent: today::noise(&cpu_seconds),
         cpu_seconds,
-        resident_bytes: about.resident_bytes.unwrap_or(0),
+        resident_bytes: about.resident_bytes,
         gigahertz: gigahertz(),
-        allocator: about.allocator.as_ref().map_or(String::new(), ToString::to_string),
+        allocator: about.allocator.as_ref().map_or_else(|| NOT_SEEN.to_owned(), ToString::to_string),
         thp_disabled: about.thp_disabled,
         huge_bytes: runs.iter().map(|run| run.seen.huge_bytes).max().unwrap_or(0),
     }
@@ -99,8 +113,10 @@ pub fn settings(system: &System, program: &Program) -> Vec<Setting> {
     if let Some(name) = &system.hypervisor {
         add("hypervisor", name.clone());
     }
-    if let Some(allocator) = &program.allocator {
-        add("allocator", allocator.to_string());
+    match &program.allocator {
+        Some(allocator) => add("allocator", allocator.to_string()),
+        None if program.unseen => add("allocator", NOT_SEEN.into()),
+        None => {}
     }
     if program.thp_disabled {
         add("the program", "switches transparent huge pages off for itself".into());

@@ -1,6 +1,6 @@
 //! Text on huge pages, by a library that is preloaded.
 
-use super::change::Program;
+use super::change::{ENDED_TOO_SOON, Program};
 use farreach_live::{TEXT_LIBRARY, Text, tool_dir};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +20,7 @@ pub fn variable(
     preloaded: Option<&str>,
 ) -> Result<(String, String), String> {
     match program.text {
+        Text::Unknown if program.unseen => return Err(ENDED_TOO_SOON.into()),
         Text::Unknown => return Err("it needs a run of the program".into()),
         Text::Static => return Err("the program is linked statically, so no library can be preloaded".into()),
         Text::HugePages(0) => return Err(format!("the text of {} has no whole huge page", program.name)),

@@ -1,6 +1,6 @@
 //! Changes by transparent huge pages: modes, sizes, and what asks for them.
 
-use super::change::{Change, Program};
+use super::change::{Change, ENDED_TOO_SOON, Program};
 use super::kernel::{Write, after};
 use super::text;
 use crate::cmd::this::policy::{mode, policy};
@@ -86,8 +86,11 @@ impl Rows<'_> {
     }
 
     fn allocator(&self) -> Option<Result<Change, LeftOut>> {
-        let allocator = self.program.allocator.as_ref()?;
         let leave = |why: String| Err(left("THP by the allocator", &why));
+        if self.program.unseen {
+            return Some(leave(ENDED_TOO_SOON.into()));
+        }
+        let allocator = self.program.allocator.as_ref()?;
         Some(match asks(allocator) {
             Err(why) => leave(why),
             Ok(_) if mode(Some(self.thp)) == "always" => leave("the kernel gives THP to all memory already".into()),

@@ -1,6 +1,7 @@
 //! Runs of the program by itself and under the recorder; of a server, with its load beside it.
 
 use super::served::{self, Said};
+use crate::cmd::early::{Early, MemoryLook};
 use crate::cmd::feed;
 use crate::cmd::program::{Refused, note_limits, shown};
 use crate::cmd::progress::{Display, Goal};
@@ -49,7 +50,7 @@ pub fn warm_pool(page: u64, pages: u64) {
 
 /// What is touched before the next run: a quarter more than the runs before took, in a virtual machine.
 pub fn warm_bytes<'a>(system: &System, runs: impl Iterator<Item = &'a Native>) -> u64 {
-    let taken = runs.map(|run| run.resident_bytes).max().unwrap_or(0);
+    let taken = runs.filter_map(|run| run.resident_bytes).max().unwrap_or(0);
     let most = system.available_bytes.unwrap_or(0) / 2;
     if system.hypervisor.is_some() { (taken / 4 * 5).min(most) } else { 0 }
 }
@@ -68,6 +69,7 @@ pub fn native(
 ) -> Result<(Native, Option<Said>)> {
     check_port(load)?;
     warm(warm_bytes);
+    let memory = MemoryLook::default();
     let not_started = |e| Refused::not_started(&command[0], e);
     let mut running = Running::start(command, way).map_err(not_started)?;
     // Dropped before the program, whose process id it uses.
@@ -93,11 +95,15 @@ pub fn native(
         // As it was asked to.
         Exit::Signal(libc::SIGTERM) if load.is_some() => Ok((native, said)),
         Exit::Code(code) => bail!("{}: it ended with exit status {code}", shown(command)),
-        Exit::Signal(signal) => bail!("{}: signal {signal} ended it", shown(command)),
+        Exit::Signal(signal) => {
+            let why =
+                memory.killed().filter(|_| signal == libc::SIGKILL).map_or(String::new(), |why| format!("; {why}"));
+            bail!("{}: signal {signal} ended it{why}", shown(command))
+        }
     }
 }
 
-/// The program under the recorder. Returns the signal that interrupted it, if one did.
+/// The program under the recorder. Returns what ended it early, if anything did.
 ///
 /// # Errors
 /// As those of the recorder, of `each`, and of the load.
@@ -107,24 +113,29 @@ pub fn recorded(
     load: Option<&Load>,
     limit: Option<u64>,
     mut each: impl FnMut(Batch) -> Result<(bool, Progress)>,
-) -> Result<Option<i32>> {
+) -> Result<Option<Early>> {
     let Some(load) = load else {
-        let report = feed::live_with(command, options, limit, each)?;
+        let (report, early) = feed::live_with(command, options, limit, each)?;
         note_limits(&report);
-        return Ok(report.interrupted);
+        return Ok(early);
     };
     check_port(Some(load))?;
     let mut recording = Recording::server(Recorder::start(command, options)?, load.clone());
     let mut display = Display::new(Goal { instructions: limit, references: None });
+    let (mut memory, mut early) = (MemoryLook::default(), None);
     while let Some(batch) = recording.next_batch()? {
         let (more, progress) = each(batch)?;
         if !more {
             break;
         }
         display.update(progress);
+        early = memory.short();
+        if early.is_some() {
+            break;
+        }
     }
     let report = recording.finish().context("the server and its load")?;
     display.finish();
     note_limits(&report);
-    Ok(report.interrupted)
+    Ok(early.or(report.interrupted.map(Early::Signal)))
 }

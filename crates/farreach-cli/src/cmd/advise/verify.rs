@@ -34,7 +34,7 @@ pub fn way(change: &Change, command: &[OsString], stdin: Option<&PathBuf>) -> (V
     (words, Way { environment, no_huge_pages: change.no_huge_pages, stdin: stdin.cloned() })
 }
 
-/// Refuses what cannot be tried.
+/// Why a row cannot be tried.
 pub fn check(change: &Change, apply: bool) -> Result<()> {
     if let Some(why) = &change.untried {
         bail!("--verify: '{}' cannot be tried here: {why}", change.name);
@@ -92,24 +92,55 @@ pub struct Tries {
     pub verifications: Vec<Verification>,
     /// Rows with which the program fails, and how.
     pub failed: Vec<(String, anyhow::Error)>,
+    /// What ended all of it before its time: the program fails as it is, a signal came, or a setting cannot be written
+    /// or restored.
+    pub ended: Option<anyhow::Error>,
 }
 
+/// Runs so far, each with what a load said.
+type Runs = Vec<(Native, Option<Said>)>;
+
 /// Runs it `rounds` times each way: in each round as it is, then with each change, unless the program failed with that.
-///
-/// # Errors
-/// The program fails as it is, or with the only change; a signal came; or a setting cannot be written or restored.
+/// Where something ends it, the runs until then are judged.
 pub fn verify(
     trials: &[Trial<'_>],
     today_row: &AdviceRow,
     program: &Tried<'_>,
     rounds: u64,
     lock: &mut Option<Lock>,
-) -> Result<Tries> {
+) -> Tries {
+    let mut as_it_is: Runs = Vec::new();
+    let mut changed: Vec<Runs> = trials.iter().map(|_| Vec::new()).collect();
+    let mut failed: Vec<Option<anyhow::Error>> = trials.iter().map(|_| None).collect();
+    let ended = run(trials, program, rounds, lock, &mut as_it_is, &mut changed, &mut failed).err();
+    let (as_it_is, said): (Vec<Native>, Vec<_>) = as_it_is.into_iter().unzip();
+    let judged = |Trial { change, row }: &Trial<'_>, runs: Runs| {
+        let predicted_bytes = row.resident_bytes as i64 - today_row.resident_bytes as i64;
+        let (changed, said_changed): (Vec<Native>, Vec<_>) = runs.into_iter().unzip();
+        let served = served(&said).zip(served(&said_changed)).map(<[_; 2]>::from);
+        Some(Verification { served, ..judge(change, row, predicted_bytes, &as_it_is, &changed)? })
+    };
+    let mut tries = Tries { ended, ..Tries::default() };
+    for ((trial, runs), failed) in trials.iter().zip(changed).zip(failed) {
+        match failed {
+            Some(why) => tries.failed.push((trial.row.name.clone(), why)),
+            None => tries.verifications.extend(judged(trial, runs)),
+        }
+    }
+    tries
+}
+
+fn run(
+    trials: &[Trial<'_>],
+    program: &Tried<'_>,
+    rounds: u64,
+    lock: &mut Option<Lock>,
+    as_it_is: &mut Runs,
+    changed: &mut [Runs],
+    failed: &mut [Option<anyhow::Error>],
+) -> Result<()> {
     let Tried { command, stdin, load, root, signals, system } = *program;
     let today = Way { stdin: stdin.cloned(), ..Way::default() };
-    let mut as_it_is: Vec<(Native, Option<Said>)> = Vec::new();
-    let mut changed: Vec<Vec<(Native, Option<Said>)>> = trials.iter().map(|_| Vec::new()).collect();
-    let mut failed: Vec<Option<anyhow::Error>> = trials.iter().map(|_| None).collect();
     let scatters = trials.iter().any(|trial| !trial.change.writes.is_empty());
     let compact = || {
         if scatters {
@@ -118,7 +149,7 @@ pub fn verify(
     };
     for _ in 0..rounds {
         compact();
-        let warm = warm_bytes(system, &as_it_is, &changed);
+        let warm = warm_bytes(system, as_it_is, changed);
         as_it_is.push(trial::native(command, &today, load, signals, warm).context("as it is")?);
         for (at, Trial { change, .. }) in trials.iter().enumerate() {
             if failed[at].is_some() {
@@ -127,7 +158,7 @@ pub fn verify(
             let (words, way) = way(change, command, stdin);
             compact();
             let writes: Vec<_> = change.writes.iter().map(|write| write.change(root)).collect();
-            let warm = warm_bytes(system, &as_it_is, &changed);
+            let warm = warm_bytes(system, as_it_is, changed);
             let settings = match lock {
                 Some(lock) if !writes.is_empty() => Some(Changed::make(lock, &writes).context("--apply")?),
                 _ => None,
@@ -140,53 +171,41 @@ pub fn verify(
             settings.map_or(Ok(()), Changed::restore).context("--apply: not restored")?;
             match run.with_context(|| format!("with {}", change.words)) {
                 Ok(run) => changed[at].push(run),
-                Err(e) if trials.len() == 1 || signals.first().is_some() => return Err(e),
+                Err(e) if signals.first().is_some() => return Err(e),
                 Err(e) => failed[at] = Some(e),
             }
         }
-    }
-    let (as_it_is, said): (Vec<Native>, Vec<_>) = as_it_is.into_iter().unzip();
-    let judged = |Trial { change, row }: &Trial<'_>, runs: Vec<(Native, Option<Said>)>| {
-        let predicted_bytes = row.resident_bytes as i64 - today_row.resident_bytes as i64;
-        let (changed, said_changed): (Vec<Native>, Vec<_>) = runs.into_iter().unzip();
-        let served = served(&said).zip(served(&said_changed)).map(<[_; 2]>::from);
-        anyhow::Ok(Verification { served, ..judge(change, row, predicted_bytes, &as_it_is, &changed)? })
-    };
-    let mut tries = Tries::default();
-    for ((trial, runs), failed) in trials.iter().zip(changed).zip(failed) {
-        match failed {
-            Some(why) => tries.failed.push((trial.row.name.clone(), why)),
-            None => tries.verifications.push(judged(trial, runs)?),
+        if failed.iter().all(Option::is_some) {
+            break;
         }
     }
-    Ok(tries)
+    Ok(())
 }
 
 /// Of all runs so far.
-fn warm_bytes(system: &System, as_it_is: &[(Native, Option<Said>)], changed: &[Vec<(Native, Option<Said>)>]) -> u64 {
+fn warm_bytes(system: &System, as_it_is: &Runs, changed: &[Runs]) -> u64 {
     trial::warm_bytes(system, as_it_is.iter().chain(changed.iter().flatten()).map(|(native, _)| native))
 }
 
+/// Nothing without a run each way.
 fn judge(
     change: &Change,
     row: &AdviceRow,
     predicted_bytes: i64,
     as_it_is: &[Native],
     changed: &[Native],
-) -> Result<Verification> {
+) -> Option<Verification> {
     let times = |runs: &[Native]| runs.iter().map(seconds).collect::<Vec<f64>>();
     let (before, after) = (times(as_it_is), times(changed));
-    let (Some(old), Some(new)) = (median(before.iter().copied()), median(after.iter().copied())) else {
-        bail!("--verify 0 is not allowed");
-    };
+    let (old, new) = (median(before.iter().copied())?, median(after.iter().copied())?);
     let noise = today::joint(today::noise(&before), today::noise(&after) * new / old);
     let measured = 100.0 * (old - new) / old;
     let predicted = row.saved_percent.unwrap_or_default();
-    let most = |runs: &[Native]| median(runs.iter().map(|run| run.resident_bytes)).unwrap_or(0);
+    let most = |runs: &[Native]| median(runs.iter().filter_map(|run| run.resident_bytes));
     let huge = |runs: &[Native]| runs.iter().map(|run| run.seen.huge_bytes).max().unwrap_or(0);
-    Ok(Verification {
+    Some(Verification {
         row: change.name.clone(),
-        rounds: before.len() as u64,
+        rounds: before.len().min(after.len()) as u64,
         verdict: verdict(&predicted, measured, noise).into(),
         today_seconds: before,
         changed_seconds: after,

@@ -9,6 +9,7 @@ use clap::{ArgGroup, Args};
 use farreach_cost::contiguity::{Run, sample};
 use farreach_live::Watch as Signals;
 use farreach_live::guarded::Start;
+use farreach_live::rights::{self, Right};
 use farreach_trace::Partial;
 use farreach_types::counts::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample};
 use procfs::ProcError;
@@ -99,6 +100,7 @@ pub fn run(args: ContiguityArgs) -> Result<ExitCode> {
         peak,
         samples: watch.samples,
     };
+    let emitted = args.output.emit(&result);
     if let Some(path) = &args.dump {
         write_whole(path, dump(&result.source, snapshot).to_string().as_bytes())?;
         note(format_args!("mapping in {}", path.display()));
@@ -106,7 +108,7 @@ pub fn run(args: ContiguityArgs) -> Result<ExitCode> {
             note("this kernel does not say which pages are 2 MB pages (Linux 6.7 does): all stand there as 4 KB");
         }
     }
-    args.output.emit(&result)?;
+    emitted?;
     Ok(status)
 }
 
@@ -234,7 +236,8 @@ pub(super) fn refused(pid: i32, error: &ProcError) -> anyhow::Error {
             let owner = Process::new(pid)
                 .and_then(|process| process.uid())
                 .map_or(String::new(), |uid| format!(" (user {uid})"));
-            anyhow!("process {pid}: {file} may not be read; run farreach as root, or as the user of the process{owner}")
+            let wanted = rights::wanted(Right::Ptrace, &format!(", or as the user of the process{owner}"));
+            anyhow!("process {pid}: {file} may not be read; {wanted}")
         }
         e => anyhow!("process {pid}: {e}"),
     }

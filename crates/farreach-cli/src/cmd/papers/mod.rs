@@ -107,8 +107,7 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
     let Some(results) = runner.answer(&with_claims(&studies))? else { return Ok(interrupted()) };
     let papers = farreach_papers::show(&studies, &results, &programs.set);
     if args.markdown {
-        args.output.page(&papers)?;
-        args.output.write(&report::papers::markdown::render(&papers))?
+        args.output.emit_text(&report::papers::markdown::render(&papers), &papers)?
     } else {
         args.output.emit(&papers)?
     }

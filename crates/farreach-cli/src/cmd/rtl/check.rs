@@ -1,6 +1,7 @@
 //! `farreach rtl check`: modules against the simulator, lookup by lookup.
 
 use crate::cmd::common::{cache_folder, formats, note, print, terminal_width, whole};
+use crate::cmd::early::Early;
 use crate::cmd::{feed, program};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -119,14 +120,15 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
     let mut interrupted = None;
     if let Some(file) = &args.file {
         let mut lab = args.lab(&checker)?;
-        interrupted = feed::stored(file, args.format.as_deref(), args.limit, |batch| step(&mut lab, &checker, batch))?;
+        let each = |batch| step(&mut lab, &checker, batch);
+        interrupted = Early::signal(feed::stored(file, args.format.as_deref(), args.limit, each)?)?;
     } else if args.records() {
         let mut lab = args.lab(&checker)?;
         program::check(&args.command)?;
         let each = |batch| step(&mut lab, &checker, batch);
-        let report = feed::live(&args.command, args.limit, each)?;
+        let (report, early) = feed::live(&args.command, args.limit, each)?;
         program::note_limits(&report);
-        interrupted = report.interrupted;
+        interrupted = Early::signal(early)?;
     } else {
         let signals = Watch::begin();
         for seed in args.seed..args.seed.saturating_add(args.random) {

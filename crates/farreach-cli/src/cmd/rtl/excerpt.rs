@@ -2,6 +2,7 @@
 
 use super::check::ALL;
 use crate::cmd::common::{formats, needs_file, note, whole, write_whole};
+use crate::cmd::early::Early;
 use crate::cmd::{feed, program};
 use anyhow::{Result, bail, ensure};
 use clap::Args;
@@ -72,6 +73,7 @@ fn step(lab: &mut Lab, keeper: &Checker, batch: Batch, from: u64) -> Result<(boo
 pub fn run(args: ExcerptArgs) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
     needs_file(&args.output, "--output")?;
+    farreach_trace::Partial::create(&args.output)?;
     ensure!(args.from < args.limit, "--from {}: it must be less than --limit, {}", args.from, args.limit);
     let keeper = Checker::of_excerpts();
     let names: Vec<&str> =
@@ -83,12 +85,12 @@ pub fn run(args: ExcerptArgs) -> Result<ExitCode> {
     })?;
     let each = |batch| step(&mut lab, &keeper, batch, args.from);
     let interrupted = match &args.file {
-        Some(file) => feed::stored(file, args.format.as_deref(), Some(args.limit), each)?,
+        Some(file) => Early::signal(feed::stored(file, args.format.as_deref(), Some(args.limit), each)?)?,
         None => {
             program::check(&args.command)?;
-            let report = feed::live(&args.command, Some(args.limit), each)?;
+            let (report, early) = feed::live(&args.command, Some(args.limit), each)?;
             program::note_limits(&report);
-            report.interrupted
+            Early::signal(early)?
         }
     };
     drop(lab);

@@ -1,6 +1,6 @@
 //! `farreach rtl synth`: modules as cells of a library.
 
-use crate::cmd::common::{cache_folder, is_stdout, note, print, threads, whole, write_whole};
+use crate::cmd::common::{cache_folder, is_stdout, note, print, threads, whole, write_or_print};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use farreach_live::Watch;
@@ -59,6 +59,9 @@ pub fn run(args: SynthArgs) -> Result<ExitCode> {
         print(&all.iter().map(line).collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(file) = args.output.as_deref().filter(|file| !is_stdout(file)) {
+        farreach_trace::Partial::create(file)?;
+    }
     let mut excerpts = Excerpts::new();
     for file in &args.excerpts {
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
@@ -75,10 +78,7 @@ pub fn run(args: SynthArgs) -> Result<ExitCode> {
     let jobs: Vec<(&Synthesis, &Configuration)> = first.chain(others.filter(|(_, of)| of.everywhere)).collect();
     let rows = synthesise(&jobs, &excerpts, threads(args.threads))?;
     let text = csv(&rows)?;
-    match &args.output {
-        Some(file) if !is_stdout(file) => write_whole(file, text.as_bytes())?,
-        _ => print(&text)?,
-    }
+    write_or_print(args.output.as_deref(), &text)?;
     Ok(ExitCode::SUCCESS)
 }
 

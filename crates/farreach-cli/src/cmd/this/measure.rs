@@ -2,12 +2,14 @@
 
 use super::sweep::{Kind, Plan, curve};
 use crate::cmd::common::note;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use farreach_cost::knees::{Step, steps};
 use farreach_live::chase::{Backing, Ground, stay, ticks, ticks_per_cycle};
+use farreach_live::room::room;
 use farreach_live::system::System;
 use farreach_machine::MachineSpec;
 use farreach_machine::this::{Price, Prices};
+use farreach_report::format::bytes;
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{TLBS_SCHEMA, TlbCurve, TlbKnee, TlbMeasurement, TlbPrice};
 use std::io::IsTerminal;
@@ -25,6 +27,8 @@ const APART: usize = 9;
 const NEAR: usize = 128 << 20;
 /// The same where it is in base pages: 64 of them, which every first level has.
 const NEAR_BASE: usize = 64 * K4;
+/// Least memory for chains over pages.
+const LEAST: usize = 64 << 20;
 /// The share of a curve's memory that must be in huge pages.
 const HELD: f64 = 0.95;
 /// The name of prices in the result.
@@ -52,7 +56,22 @@ pub fn measure(options: &Options) -> Result<TlbMeasurement> {
     let system = System::here();
     let available = system.available_bytes.unwrap_or(4 << 30);
     let budget = options.memory.unwrap_or((available / 4).min(8 << 30)) as usize;
-    ensure!(budget >= 64 << 20, "--memory {}: 64M or more is needed", Bytes(budget as u64));
+    if options.memory.is_some() {
+        ensure!(budget >= LEAST, "--memory {}: {} or more is needed", Bytes(budget as u64), Bytes(LEAST as u64));
+    }
+    // Beside the chains over pages there are those that are subtracted, page tables, and orders of pages.
+    let needed = budget.max(LEAST) as u64 / 16 * 17 + NEAR as u64;
+    if needed > available {
+        let room = room().map_or_else(|| format!("{} are left", bytes(available)), |room| room.to_string());
+        bail!(
+            "--measure needs {} (--memory {}, at least {}, and {} besides); {room}",
+            bytes(needed),
+            Bytes(budget as u64),
+            Bytes(LEAST as u64),
+            bytes(needed - budget.max(LEAST) as u64)
+        );
+    }
+    let budget = budget.max(LEAST);
     // Before CPUID is read: the cores of a processor may differ.
     let stays = stay();
     let spec = super::parse(super::NAME, 0)?;

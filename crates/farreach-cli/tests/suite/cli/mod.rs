@@ -67,6 +67,13 @@ pub fn without_privilege(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(drop) }
 }
 
+/// What a message tells this user, from whom [`without_privilege`] took this capability: to be root, or, who is root,
+/// what root lacks.
+pub fn more_rights(capability: &'static str) -> &'static str {
+    // SAFETY: it only returns a number.
+    if unsafe { libc::geteuid() } == 0 { capability } else { "run farreach as root" }
+}
+
 /// A time limit in seconds: a command that hangs ends with SIGALRM.
 const HANGS: u32 = 30 * 60;
 
