@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::process::Command;
 
-use farreach_steps::{Options, run};
+use farreach_steps::{End, Options, run};
 
 use crate::build::{MEMORY, has, program, program_with, remove, sources};
 use crate::compare::{Found, compare};
@@ -32,7 +32,7 @@ fn families() -> Vec<Family> {
         every_form("forms", &["[rbx]"], true),
         every_form(
             "forms-otherwise",
-            &["[rip + pool + 256]", "fs:[272]", "[ebx + r12d * 2]", "ds:[pool + 512]"],
+            &["[rip + pool + 256]", "fs:[288]", "[ebx + r12d * 2]", "ds:[pool + 512]"],
             false,
         ),
     ];
@@ -95,6 +95,7 @@ fn every_reference_is_recorded_as_the_processor_makes_it() {
                 continue;
             }
         };
+        assert_eq!(steps.end, End::Code(0), "{} does not end by itself", family.name);
         assert!(!family.witness || steps.witnessed > 3, "{}: {} witnessed", family.name, steps.witnessed);
         let found = compare(&family.name, &program, &steps);
         let as_known = PROGRAMS.iter().any(|(name, _)| *name == family.name) != found.unexplained.is_empty();

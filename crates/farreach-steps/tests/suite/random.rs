@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use farreach_oracle::dice::seeds;
-use farreach_steps::{Options, run};
+use farreach_steps::{End, Options, run};
 
 use crate::build::{MEMORY, program, remove};
 use crate::compare::compare;
@@ -17,6 +17,7 @@ fn each_seed(style: Style, cases: u64) {
         let options = Options { witness: (style == Style::Plain).then_some(MEMORY), limit: Some(200_000) };
         match run(&mut Command::new(&program), &options) {
             Ok(steps) => {
+                assert_eq!(steps.end, End::Code(0), "{name} does not end by itself");
                 let found = compare(&name, &program, &steps);
                 if !found.unexplained.is_empty() {
                     wrong += &format!("FARREACH_SEED={seed}: {}", found.unexplained);
