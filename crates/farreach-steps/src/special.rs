@@ -222,12 +222,16 @@ fn gather(instruction: &Instruction, now: &Now<'_>) -> Result<Vec<Access>, Error
     Ok(references)
 }
 
-/// The part of an XSAVE area in the standard layout that the chosen components x87, SSE and AVX have.
+/// Of an XSAVE area in the standard layout: what belongs to x87 and SSE and the header, and the part of AVX, if that is
+/// among the chosen components. Which bytes of the first are touched is the processor's business.
 fn extended_state(instruction: &Instruction, now: &Now<'_>, addr: u64) -> Vec<Access> {
     const HEADER_END: u32 = 576;
-    const AVX_END: u32 = HEADER_END + 256;
-    let chosen = now.registers.rax;
-    let size = if chosen & 4 != 0 { AVX_END } else { HEADER_END };
+    const AVX_SIZE: u32 = 256;
     let saves = matches!(instruction.mnemonic(), Mnemonic::Xsave | Mnemonic::Xsave64);
-    vec![if saves { store(addr, size) } else { load(addr, size) }]
+    let access = if saves { store } else { load };
+    let mut references = vec![access(addr, HEADER_END)];
+    if now.registers.rax & 4 != 0 {
+        references.push(access(addr.wrapping_add(HEADER_END.into()), AVX_SIZE));
+    }
+    references
 }

@@ -31,6 +31,11 @@ pub fn sources() -> PathBuf {
 
 /// Assembles and links a program; the name is for its files.
 pub fn program(name: &str, text: &str) -> PathBuf {
+    program_with(name, text, &[])
+}
+
+/// The same with more arguments for gcc.
+pub fn program_with(name: &str, text: &str, arguments: &[&str]) -> PathBuf {
     let out = scratch().join(format!("steps-{name}-{}", std::process::id()));
     let source = out.with_extension("S");
     std::fs::write(&source, text).expect("source written");
@@ -40,9 +45,17 @@ pub fn program(name: &str, text: &str) -> PathBuf {
     gcc.args(["-nostdlib", "-static", "-no-pie", "-Wl,--build-id=none"])
         .args(places)
         .arg(format!("-Wl,--defsym=guarded_at={GUARDED:#x}"));
-    let done = gcc.arg("-I").arg(sources()).arg("-o").arg(&out).arg(&source).output().expect("gcc runs");
+    let done =
+        gcc.arg("-I").arg(sources()).arg("-o").arg(&out).arg(&source).args(arguments).output().expect("gcc runs");
     assert!(done.status.success(), "{}: {}", source.display(), String::from_utf8_lossy(&done.stderr));
     out
+}
+
+/// Removes a program that is not needed any more. Those that came out wrong stay, to be looked at.
+pub fn remove(program: &Path) {
+    for file in [program.to_owned(), program.with_extension("S")] {
+        std::fs::remove_file(file).expect("a file of the test");
+    }
 }
 
 /// Whether this processor has a feature; `base` and the like are those that every x86-64 has.

@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::Path;
+use std::process::Command;
 
 use farreach_live::Exit;
-use farreach_steps::{Attempt, End, Run};
+use farreach_steps::{Attempt, End, Options, Run, run};
 use farreach_types::event::{Access, Kind};
 
-use crate::build::SIGNALS;
+use crate::build::{SIGNALS, program, remove};
 use crate::differences::{DIFFERENCES, Difference, Place};
 use crate::recorded::{Recorded, record};
 
@@ -23,7 +24,6 @@ struct Group<'r> {
 
 fn groups(accesses: &[Access]) -> Vec<Group<'_>> {
     let starts: Vec<usize> = (0..accesses.len()).filter(|&i| accesses[i].kind == Kind::Fetch).collect();
-    assert!(matches!(starts.first(), Some(&0) | None), "a recording begins with a fetch");
     let ends = starts.iter().skip(1).copied().chain([accesses.len()]);
     let group = |(start, end): (usize, usize)| Group { fetch: accesses[start], references: &accesses[start + 1..end] };
     starts.iter().copied().zip(ends).map(group).collect()
@@ -98,7 +98,16 @@ pub fn compare(name: &str, program: &Path, steps: &Run) -> Found {
     let right = steps.attempts.len() + steps.references.len();
     let recorded = record(program, 4 * right + 10_000);
     let mut found = Found { rows: vec![false; DIFFERENCES.len()], ..Found::default() };
-    compare_references(steps, &recorded, &mut found);
+    compare_all(steps, &recorded, &mut found);
+    if !found.unexplained.is_empty() {
+        let more = found.listed.saturating_sub(LISTED);
+        found.unexplained = format!("{name} ({}), {more} more:\n{}", program.display(), found.unexplained);
+    }
+    found
+}
+
+fn compare_all(steps: &Run, recorded: &Recorded, found: &mut Found) {
+    compare_references(steps, recorded, found);
     let same_end = match (&recorded.exit, steps.end) {
         (Ok(Exit::Code(a)), End::Code(b)) => *a == b,
         (Ok(Exit::Signal(a)), End::Signal(b)) => *a == b,
@@ -107,14 +116,12 @@ pub fn compare(name: &str, program: &Path, steps: &Run) -> Found {
     if !same_end {
         found.note(format_args!("end: {:?}, under the recorder {:?}", steps.end, recorded.exit));
     }
-    if !found.unexplained.is_empty() {
-        let more = found.listed.saturating_sub(LISTED);
-        found.unexplained = format!("{name} ({}), {more} more:\n{}", program.display(), found.unexplained);
-    }
-    found
 }
 
 fn compare_references(steps: &Run, recorded: &Recorded, found: &mut Found) {
+    if recorded.accesses.first().is_some_and(|first| first.kind != Kind::Fetch) {
+        found.note(format_args!("the recording begins with a reference of no instruction"));
+    }
     let groups = groups(&recorded.accesses);
     let mut groups = groups.iter().peekable();
     let mut before: Option<&Attempt> = None;
@@ -177,5 +184,44 @@ fn compare_references(steps: &Run, recorded: &Recorded, found: &mut Found) {
     }
     if let Some(group) = groups.next() {
         found.note(format_args!("recorded behind the end: {:x?} {}", group.fetch, list(group.references)));
+    }
+}
+
+/// A comparison finds each kind of mistake in a recording.
+#[test]
+fn planted_mistakes_are_found() {
+    let text = "#include \"begin.h\"\nmain: mov eax, pool[rip]\n\tadd pool[rip], eax\n\tpush rax\n\tpop rax\n\tret\n";
+    let program = program("mistakes", text);
+    let steps = run(&mut Command::new(&program), &Options::default()).expect("a program");
+    remove(&program);
+    let right: Vec<Access> = steps.accesses().collect();
+    let what = |accesses: Vec<Access>, exit: Exit| {
+        let mut found = Found::default();
+        compare_all(&steps, &Recorded { accesses, exit: Ok(exit) }, &mut found);
+        found.unexplained
+    };
+    assert_eq!(what(right.clone(), Exit::Code(0)), "");
+    assert!(what(right.clone(), Exit::Signal(11)).contains("end:"));
+    for i in 0..right.len() {
+        let changed = |change: &dyn Fn(&mut Vec<Access>)| {
+            let mut accesses = right.clone();
+            change(&mut accesses);
+            assert_ne!(what(accesses, Exit::Code(0)), "", "reference {i}, {:x?}", right[i]);
+        };
+        changed(&|all| {
+            all.remove(i);
+        });
+        changed(&|all| all.insert(i, right[i]));
+        changed(&|all| all[i].addr += 1);
+        changed(&|all| all[i].size += 1);
+        changed(&|all| {
+            all[i].kind = match right[i].kind {
+                Kind::Load => Kind::Store,
+                _ => Kind::Load,
+            }
+        });
+        if i > 0 {
+            changed(&|all| all.swap(i - 1, i));
+        }
     }
 }

@@ -3,12 +3,13 @@
 use std::fmt::Write;
 use std::process::Command;
 
-use farreach_steps::{Options, run};
+use farreach_steps::{End, Options, run};
 
-use crate::build::{MEMORY, has, program, sources};
+use crate::build::{MEMORY, has, program, program_with, remove, sources};
 use crate::compare::{Found, compare};
-use crate::differences::{DIFFERENCES, PROGRAMS};
-use crate::forms::{at_rbx, forms};
+use crate::differences::{DIFFERENCES, END_BY_RIP, PROGRAMS};
+use crate::forms::{Form, forms, with_operand};
+use crate::recorded::record;
 
 /// A program of a family.
 struct Family {
@@ -27,7 +28,14 @@ fn families() -> Vec<Family> {
         .collect();
     files.sort();
     assert!(files.len() >= 10, "{files:?}");
-    let mut families = vec![every_form()];
+    let mut families: Vec<Family> = vec![
+        every_form("forms", &["[rbx]"], true),
+        every_form(
+            "forms-otherwise",
+            &["[rip + pool + 256]", "fs:[288]", "[ebx + r12d * 2]", "ds:[pool + 512]"],
+            false,
+        ),
+    ];
     for file in files {
         let name = file.file_stem().expect("a name").to_str().expect("ASCII").to_owned();
         let text = std::fs::read_to_string(&file).expect("a source");
@@ -43,13 +51,35 @@ fn families() -> Vec<Family> {
     families
 }
 
-/// Every form once, with the operand in the middle of the pool.
-fn every_form() -> Family {
-    let mut text = "#include \"begin.h\"\nmain:\n".to_owned();
+/// Every form once with each of these operands.
+fn every_form(name: &str, operands: &[&str], witness: bool) -> Family {
+    let mut text = "#include \"begin.h\"\nmain:\n\tmov edi, 0x1002\n\tlea rsi, pool[rip]\n".to_owned();
+    text += "\tmov eax, 158\n\tsyscall\n\tmov r12d, 16\n";
     for form in forms() {
-        let _ = writeln!(text, "\tlea rbx, pool+256[rip]\n\tmov r10d, 5\n\t{}", at_rbx(&form));
+        for operand in operands.iter().filter(|operand| !operand.contains("rip") || !ends_by_rip(&form)) {
+            let _ = writeln!(text, "\tlea rbx, pool+256[rip]\n\tmov r10d, 5\n\t{}", with_operand(&form, operand));
+        }
     }
-    Family { name: "forms".to_owned(), text: text + "\tret\n", witness: true }
+    Family { name: name.to_owned(), text: text + "\tret\n", witness }
+}
+
+/// Whether it is one of [`END_BY_RIP`].
+pub fn ends_by_rip(form: &Form) -> bool {
+    let text = form.text(|_| String::new());
+    END_BY_RIP.iter().any(|name| text.starts_with(name))
+}
+
+/// Each of [`END_BY_RIP`] ends the recorder.
+#[test]
+fn instructions_that_end_the_recorder_by_an_operand_relative_to_rip() {
+    for name in END_BY_RIP {
+        let form = forms().into_iter().find(|form| form.text(|_| String::new()).starts_with(name));
+        let Some(form) = form else { continue };
+        let operand = "[rip + pool + 256]";
+        let program = program(name, &format!("#include \"begin.h\"\nmain: {}\n\tret\n", with_operand(&form, operand)));
+        assert!(record(&program, 1000).exit.is_err(), "{name} is recorded; to be taken out of END_BY_RIP");
+        remove(&program);
+    }
 }
 
 #[test]
@@ -65,14 +95,19 @@ fn every_reference_is_recorded_as_the_processor_makes_it() {
                 continue;
             }
         };
+        assert_eq!(steps.end, End::Code(0), "{} does not end by itself", family.name);
         assert!(!family.witness || steps.witnessed > 3, "{}: {} witnessed", family.name, steps.witnessed);
         let found = compare(&family.name, &program, &steps);
+        let as_known = PROGRAMS.iter().any(|(name, _)| *name == family.name) != found.unexplained.is_empty();
         match PROGRAMS.iter().find(|(name, _)| *name == family.name) {
             None => all.join(&found),
             Some((name, why)) if found.unexplained.is_empty() => {
                 let _ = writeln!(all.unexplained, "{name} does not differ any more: {why}");
             }
             Some(_) => {}
+        }
+        if as_known {
+            remove(&program);
         }
     }
     assert!(all.unexplained.is_empty(), "{}", all.unexplained);
@@ -83,4 +118,32 @@ fn every_reference_is_recorded_as_the_processor_makes_it() {
         .map(|(row, _)| row.what)
         .collect();
     assert!(gone.is_empty(), "not observed any more, to be taken out of differences.rs and the book: {gone:#?}");
+}
+
+/// What a compiler makes of ordinary code, from the plainest to vectors.
+#[test]
+fn compiled_code_is_recorded_as_the_processor_runs_it() {
+    let mut all = Found::default();
+    let ways: [(&str, &[&str], &str); 3] = [
+        ("compiled-0", &["-O0"], "base"),
+        ("compiled-2", &["-O2"], "base"),
+        ("compiled-avx2", &["-O3", "-march=haswell"], "avx2"),
+    ];
+    for (name, flags, needs) in ways.into_iter().filter(|(_, _, needs)| has(needs)) {
+        let mut flags = flags.to_vec();
+        let source = sources().join("compiled.c");
+        flags.extend(["-ffreestanding", "-fno-pic", "-fno-stack-protector", source.to_str().expect("a plain path")]);
+        // The status is what it computes.
+        let text = "#include \"begin.h\"\nmain: call program\n\tmov edi, eax\n\tmov eax, 231\n\tsyscall\n";
+        let program = program_with(name, text, &flags);
+        let options = Options { witness: None, limit: Some(1_000_000) };
+        let steps = run(&mut Command::new(&program), &options).expect(needs);
+        assert!(steps.attempts.len() > 5_000, "{name}: {} steps", steps.attempts.len());
+        let found = compare(name, &program, &steps);
+        if found.unexplained.is_empty() {
+            remove(&program);
+        }
+        all.join(&found);
+    }
+    assert!(all.unexplained.is_empty(), "{}", all.unexplained);
 }

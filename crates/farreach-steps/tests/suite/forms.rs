@@ -145,10 +145,10 @@ pub fn general(n: usize, bits: u32) -> &'static str {
     GENERAL[n][bits.ilog2() as usize - 3]
 }
 
-/// A form with RBX as the address of its operand, and with registers that leave RBX and RSP alone.
-pub fn at_rbx(form: &Form) -> String {
+/// A form with this operand in memory, and with registers that leave RBX and RSP alone.
+pub fn with_operand(form: &Form, operand: &str) -> String {
     form.text(|slot| match slot {
-        Slot::Memory(..) => "[rbx]".to_owned(),
+        Slot::Memory(..) => operand.to_owned(),
         Slot::General(bits) => general(9, bits).to_owned(),
         Slot::Offset(bits) => general(10, bits).to_owned(),
         Slot::Xmm => "xmm1".to_owned(),

@@ -9,3 +9,4 @@ mod oracle;
 mod random;
 mod recorded;
 mod unknown;
+mod writer;

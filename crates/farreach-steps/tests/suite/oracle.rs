@@ -8,8 +8,8 @@ use farreach_steps::{
 };
 use farreach_types::event::{Access, Kind};
 
-use crate::build::{FORMS, MEMORY, program};
-use crate::forms::{Form, Slot, at_rbx, forms};
+use crate::build::{FORMS, MEMORY, program, remove};
+use crate::forms::{Form, Slot, forms, with_operand};
 
 const PAGE: u64 = 4096;
 /// The pages before and behind are taken away; this one is there.
@@ -82,7 +82,8 @@ impl Bench {
             text += &format!(".balign {SLOT}\n\t{instruction}\n");
         }
         let program = program(name, &text);
-        let mut tracee = Tracee::start(&mut Command::new(program)).expect("a program");
+        let mut tracee = Tracee::start(&mut Command::new(&program)).expect("a program");
+        remove(&program);
         let gadget = find_syscall(&tracee).expect("a system call");
         let start = Registers {
             rbx: ALLOWED + 256,
@@ -104,11 +105,10 @@ impl Bench {
         Bench { tracee, start, extended, gadget }
     }
 
-    /// Puts the program before instruction `n`, everything else as at the beginning.
+    /// Puts the program before instruction `n`, with the general registers of the beginning.
     fn at(&mut self, n: usize, rbx: u64) -> (Instruction, Registers) {
         let registers = Registers { rip: FORMS.start + SLOT * n as u64, rbx, ..self.start };
         self.tracee.set_registers(&registers).expect("registers");
-        self.tracee.set_extended(&self.extended).expect("a state");
         let mut bytes = [0; 15];
         self.tracee.read(registers.rip, &mut bytes);
         (Decoder::with_ip(64, &bytes, registers.rip, DecoderOptions::NONE).decode(), registers)
@@ -129,6 +129,7 @@ impl Bench {
     fn outcome(&mut self, n: usize, rbx: u64, seed: u8) -> (Vec<u8>, Vec<u8>) {
         let filled: Vec<u8> = (0..SEEN).map(|i| (i as u8).wrapping_mul(29).wrapping_add(seed)).collect();
         self.tracee.write(ALLOWED, &filled).expect("memory");
+        self.tracee.set_extended(&self.extended).expect("a state");
         assert_eq!(self.try_at(n, rbx), Stop::Stepped);
         let r = self.tracee.registers().expect("registers");
         let general = [
@@ -175,7 +176,7 @@ fn computed_references_are_those_of_a_table_by_hand() {
 #[test]
 fn operands_begin_and_end_where_the_processor_faults() {
     let forms = forms();
-    let texts: Vec<String> = forms.iter().map(at_rbx).collect();
+    let texts: Vec<String> = forms.iter().map(|form| with_operand(form, "[rbx]")).collect();
     let mut bench = Bench::new("probes", &texts);
     let mut wrong = String::new();
     for (n, (form, text)) in forms.iter().zip(&texts).enumerate() {
@@ -246,7 +247,8 @@ fn what_is_not_followed_is_refused() {
     ] {
         let program = program(name, &format!("#include \"begin.h\"\n{text}\n"));
         let options = Options { witness: None, limit: Some(100_000) };
-        let message = run(&mut Command::new(program), &options).expect_err("refused").to_string();
+        let message = run(&mut Command::new(&program), &options).expect_err("refused").to_string();
         assert!(message.contains(words), "{message}");
+        remove(&program);
     }
 }

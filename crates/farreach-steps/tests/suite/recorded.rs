@@ -18,9 +18,11 @@ fn tool() -> &'static Path {
         }
         let folder = scratch().join(format!("valgrind-{}", std::process::id()));
         let out = format!("OUT={}", folder.display());
-        let made = Command::new("make").arg("-s").arg("-C").arg(root().join("capture/valgrind")).arg(out).output();
-        let made = made.expect("make runs");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        for part in ["capture/valgrind", "capture/guard"] {
+            let made = Command::new("make").arg("-s").arg("-C").arg(root().join(part)).arg(&out).output();
+            let made = made.expect("make runs");
+            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        }
         folder
     })
 }

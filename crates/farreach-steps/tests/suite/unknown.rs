@@ -5,7 +5,7 @@ use std::fmt::Write;
 use farreach_live::Exit;
 use farreach_types::event::Kind;
 
-use crate::build::{MEMORY, has, program, sources};
+use crate::build::{MEMORY, has, program, remove, sources};
 use crate::recorded::record;
 
 /// Where the program stores a byte for each instruction that did not fault.
@@ -47,4 +47,5 @@ fn instructions_that_valgrind_does_not_know_are_those_of_the_list() {
     // Natively, each of them runs.
     let status = std::process::Command::new(&program).status().expect("the program runs");
     assert!(status.success(), "{status}");
+    remove(&program);
 }
