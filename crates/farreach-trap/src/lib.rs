@@ -12,7 +12,8 @@
 //!   the memory file takes the place of private memory.
 //! * Only a task of an address space may map and unmap there. The `agent` is such a task.
 //! * `space` has an address space, `exec` the beginning of one, `faults` a trap, `turns` which of the tasks runs,
-//!   `progress` the threads that trap in vain, `monitor` the loop over it all. `sys` and `uffd` have the system calls, and all unsafe code.
+//!   `progress` the threads that trap in vain, `monitor` the loop over it all. `sys` and `uffd` have the system calls,
+//!   and all unsafe code.
 //!
 //! Before the program runs on, what left the machines is out of the page table. The kernel can reclaim pages of others
 //! cheaply, but may leave some; so the monitor looks, and the agent unmaps those.
