@@ -72,9 +72,9 @@ $(FARREACH): deps
 	@$(WITH_RUST) cargo build --release --quiet
 
 tool: deps
-	@$(MAKE) --no-print-directory -C capture/valgrind OUT=$(CURDIR)/target/valgrind
-	@$(MAKE) --no-print-directory -C capture/text OUT=$(CURDIR)/target/valgrind
-	@$(MAKE) --no-print-directory -C capture/guard OUT=$(CURDIR)/target/valgrind
+	@$(MAKE) -s --no-print-directory -C capture/valgrind OUT=$(CURDIR)/target/valgrind
+	@$(MAKE) -s --no-print-directory -C capture/text OUT=$(CURDIR)/target/valgrind
+	@$(MAKE) -s --no-print-directory -C capture/guard OUT=$(CURDIR)/target/valgrind
 
 # --- make run ---------------------------------------------------------------------------------------------------------
 
