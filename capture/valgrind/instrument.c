@@ -24,10 +24,15 @@ struct ref {
    UInt    size;
    Bool    store;
    IRExpr* addr;
+   ULong   below; /* bytes by which it lies below addr */
    IRExpr* guard; /* NULL: always happens */
    UInt    word;  /* its address word, see share_words */
    Bool    first; /* of that word: the word is written before it */
 };
+
+#define XSAVE_HEADER     512
+#define XSAVE_HEADER_END 576
+#define XSAVE_AVX        256
 
 #define MAX_REFS (SUPERBLOCK_WORDS - 2 * FR_BLOCK_INSTRS)
 
@@ -56,6 +61,7 @@ struct insn {
    Bool        waits;   /* it is counted when it has passed the exit with which it begins, see begins_with_exit */
    IRExpr*     operand; /* address of its memory operand, if that is not where the core touches memory; else NULL */
    UInt        size;    /* and size of that */
+   Bool        header;  /* of XSAVE and XRSTOR: its reference is there */
 };
 
 static struct insn insn;
@@ -73,7 +79,7 @@ static void add_ref(Int stmt, Bool store, IRExpr* addr, UInt size, IRExpr* guard
       addr = insn.operand;
       size = insn.size;
    }
-   segment.ref[segment.refs++] = (struct ref){ stmt, segment.instrs, size, store, addr, guard };
+   segment.ref[segment.refs++] = (struct ref){ stmt, segment.instrs, size, store, addr, 0, guard };
 }
 
 /* For an element that is masked out the core loads something from the stack instead and drops it: the address is
@@ -211,6 +217,13 @@ static struct known known_of(const IRExpr* e)
    return known[e->Iex.RdTmp.tmp];
 }
 
+static struct known place_of(const struct ref* r)
+{
+   struct known place = known_of(r->addr);
+   place.plus -= r->below;
+   return place;
+}
+
 /* Takes note of what the statement says about a temporary. */
 static void learn(const IRStmt* st)
 {
@@ -248,6 +261,30 @@ static Bool same_guard(const struct ref* a, const struct ref* b)
    return a->guard->tag == Iex_RdTmp && b->guard->tag == Iex_RdTmp && a->guard->Iex.RdTmp.tmp == b->guard->Iex.RdTmp.tmp;
 }
 
+/* XSAVE and XRSTOR have the area up to the end of its header, and the AVX state if that is chosen. XRSTOR has looked at
+   the header, and may have left, before it loads the rest. */
+static void join_state(Bool saves)
+{
+   struct ref *first = &segment.ref[insn.first], *end = &segment.ref[segment.refs], *low = first, *avx = NULL;
+   for (struct ref* r = first; r < end; r++)
+      if ((Long)(place_of(r).plus - place_of(low).plus) < 0)
+         low = r;
+   for (struct ref* r = end; r-- > first;)
+      if (place_of(r).plus - place_of(low).plus == XSAVE_HEADER_END)
+         avx = r;
+   segment.refs = insn.first;
+   if (!insn.header) {
+      struct ref all = { .stmt = first->stmt, .after = first->after, .size = XSAVE_HEADER_END, .store = saves,
+                         .addr = low->addr, .below = saves ? 0 : XSAVE_HEADER };
+      segment.ref[segment.refs++] = all;
+   }
+   if (avx) {
+      avx->size = XSAVE_AVX;
+      segment.ref[segment.refs++] = *avx;
+   }
+   insn.header = True;
+}
+
 /* The core takes some operands in pieces. What an instruction reads, or writes, without a gap is one access. */
 static void join_pieces(void)
 {
@@ -255,11 +292,15 @@ static void join_pieces(void)
    UInt            kept = insn.first;
    if (s->refs < insn.first + 1)
       return;
+   if (code_is_xsave(&insn.code)) {
+      join_state((insn.code.modrm >> 3 & 7) == 4);
+      return;
+   }
    UInt whole = code_whole_operand(&insn.code);
    if (s->refs > insn.first + 1 && !code_is_gather(&insn.code) && !code_is_string(&insn.code)) {
       for (UInt i = insn.first + 1; i < s->refs; i++) {
          struct ref * last = &s->ref[kept], *r = &s->ref[i];
-         struct known a = known_of(last->addr), b = known_of(r->addr);
+         struct known a = place_of(last), b = place_of(r);
          ULong        up = b.plus - a.plus;
          Bool         one = r->store == last->store && same_guard(r, last) && a.root == b.root;
          if (one && up <= (whole ? whole : last->size))
@@ -300,7 +341,7 @@ static void share_words(void)
    s->words = 0;
    for (UInt i = 0; i < s->refs; i++) {
       struct ref*   r = &s->ref[i];
-      struct known  addr = known_of(r->addr);
+      struct known  addr = place_of(r);
       struct known* root = &known[addr.root];
       UInt          w = r->guard ? NONE : root->first;
       while (w != NONE && !joins(&s->word[w], addr.plus, r->size))
@@ -323,7 +364,7 @@ static void share_words(void)
 /* How far its address is above that of its word. */
 static UInt offset_of(const struct ref* r)
 {
-   return known_of(r->addr).plus - segment.word[r->word].low;
+   return place_of(r).plus - segment.word[r->word].low;
 }
 
 static Bool is_fault(IRJumpKind kind)
@@ -496,7 +537,7 @@ static void emit_word(IRSB* out, IRExpr* at, const struct ref* r)
    IRExpr* addr = r->addr;
    if (r->guard) {
       addr = assign(out, Ity_I64, IRExpr_ITE(r->guard, addr, word(FR_NOT_EXECUTED)));
-   } else if (offset_of(r) != 0) {
+   } else if (offset_of(r) != 0 || r->below != 0) {
       UInt  root = known_of(addr).root;
       ULong low = segment.word[r->word].low;
       addr = root == constants ? word(low) : plus(out, IRExpr_RdTmp(root), low);

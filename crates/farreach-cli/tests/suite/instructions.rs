@@ -20,7 +20,7 @@ const S: Kind = Kind::Store;
 type Refs<'a> = &'a [(Kind, u64, u32)];
 
 /// The cases of `instructions.c`: how many instructions are fetched, and their references.
-const CASES: [(u64, u64, Refs<'_>); 38] = [
+const CASES: [(u64, u64, Refs<'_>); 41] = [
     (1, 1, &[(L, 0, 1)]),
     (2, 2, &[(L, 8, 8)]),
     (3, 2, &[(L, 16, 8)]),
@@ -58,7 +58,10 @@ const CASES: [(u64, u64, Refs<'_>); 38] = [
     (43, 1, &[(L, 96, 16)]),
     (44, 1, &[(L, 128, 32)]),
     (45, 1, &[(L, 160, 16)]),
+    (46, 1, &[(L, 176, 4)]),
     (47, 2, &[(L, 192, 32)]),
+    (48, 4, &[(S, 1024, 576), (S, 1600, 256), (L, 1024, 576), (L, 1600, 256)]),
+    (49, 3, &[(S, 1024, 576)]),
 ];
 
 #[test]
