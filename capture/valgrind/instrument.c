@@ -338,12 +338,17 @@ static Bool joins(struct word* w, ULong low, UInt size)
 static void share_words(void)
 {
    struct segment* s = &segment;
+   Bool            share = True;
+   /* If an instruction occurs twice (an unrolled loop), the last word written identifies the one that faults. */
+   for (UInt i = 0; i < s->instrs; i++)
+      for (UInt j = 0; j < i; j++)
+         share &= s->instr[i] != s->instr[j];
    s->words = 0;
    for (UInt i = 0; i < s->refs; i++) {
       struct ref*   r = &s->ref[i];
       struct known  addr = place_of(r);
       struct known* root = &known[addr.root];
-      UInt          w = r->guard ? NONE : root->first;
+      UInt          w = share && !r->guard ? root->first : NONE;
       while (w != NONE && !joins(&s->word[w], addr.plus, r->size))
          w = s->word[w].next;
       r->first = w == NONE;

@@ -12,6 +12,7 @@
    - A division that faults finds all registers exact, stays where it is, and stays if nobody uses its result.
    - A repeated string instruction is executed once for each iteration, not once more to see that it has ended.
      `rep lods` repeats.
+   - A fault in an unrolled loop is at its instruction, in each copy.
    - A bit test between registers does not go through the program's stack.
 
    The linker routes the core's call here (--wrap, see the Makefile). The code is flat: operands are temporaries or
@@ -310,7 +311,7 @@ static void add_insn(void)
                last = scanned;
          } while (insn.st[scanned++]->tag != Ist_Exit && scanned < insn.used);
       }
-      if (st->tag == Ist_Put && i < last) {
+      if (st->tag == Ist_Put && st->Ist.Put.offset != RIP && i < last) {
          if (laters == MAX_LATER)
             write_registers();
          later[laters++] = st;
@@ -328,6 +329,17 @@ static void add_insn(void)
          write_registers();
    }
    tl_assert(laters == 0);
+}
+
+/* Whether the code jumps to its own start. */
+static Bool is_loop(const IRSB* sb, Addr start)
+{
+   if (sb->next->tag == Iex_Const && sb->next->Iex.Const.con->Ico.U64 == start)
+      return True;
+   for (Int i = 0; i < sb->stmts_used; i++)
+      if (sb->stmts[i]->tag == Ist_Exit && sb->stmts[i]->Ist.Exit.dst->Ico.U64 == start)
+         return True;
+   return False;
 }
 
 static void prepare_insn(void)
@@ -358,11 +370,16 @@ IRSB* __wrap_do_minimal_initial_iropt_BB(IRSB* sb)
    out->offsIP = in->offsIP;
    for (; i < in->stmts_used && in->stmts[i]->tag != Ist_IMark; i++)
       addStmtToIRSB(out, in->stmts[i]);
+   /* The core may unroll a loop. Its first instruction does not set RIP, as a jump to it has done so. */
+   Int loop = i < in->stmts_used && is_loop(in, in->stmts[i]->Ist.IMark.addr) ? i : -1;
    while (i < in->stmts_used) {
       insn.used = 0;
       do
          insert(insn.used, in->stmts[i++]);
       while (i < in->stmts_used && in->stmts[i]->tag != Ist_IMark);
+      if (loop >= 0)
+         insert(1, IRStmt_Put(RIP, word(insn.st[0]->Ist.IMark.addr)));
+      loop = -1;
       prepare_insn();
    }
    return out;
