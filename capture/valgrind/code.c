@@ -75,6 +75,12 @@ Bool code_is_bit_test(const struct code* c)
    return !c->vex && c->map == 1 && (c->opcode & 0xe7) == 0xa3;
 }
 
+/* CLFLUSH. */
+Bool code_is_flush(const struct code* c)
+{
+   return !c->vex && c->map == 1 && c->opcode == 0xae && c->modrm < 0xc0 && (c->modrm >> 3 & 7) == 7 && !c->p66;
+}
+
 /* XSAVE or XRSTOR. */
 Bool code_is_xsave(const struct code* c)
 {

@@ -87,14 +87,12 @@ static void add_ref(Int stmt, Bool store, IRExpr* addr, UInt size, IRExpr* guard
 static const IRExpr* gathered(const IRSB* sb, Int i)
 {
    const IRExpr* addr = sb->stmts[i]->Ist.WrTmp.data->Iex.Load.addr;
-   if (addr->tag != Iex_RdTmp)
-      return NULL;
-   while (i-- > 0) {
+   while (i-- > 0 && addr->tag == Iex_RdTmp) {
       const IRStmt* st = sb->stmts[i];
       if (st->tag == Ist_WrTmp && st->Ist.WrTmp.tmp == addr->Iex.RdTmp.tmp)
-         return st->Ist.WrTmp.data->tag == Iex_ITE ? st->Ist.WrTmp.data : NULL;
+         addr = st->Ist.WrTmp.data; /* perhaps a copy */
    }
-   return NULL;
+   return addr->tag == Iex_ITE ? addr : NULL;
 }
 
 /* Whether the instruction has loaded the value that the compare-and-swap expects: the core makes this of every locked
@@ -569,7 +567,6 @@ IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* lay
 
    space_code(extents->base[0]);
    forget_temporaries(in);
-   live_find(in);
    insn = (struct insn){ 0 };
    /* What precedes the first instruction is the core's own. */
    for (; i < in->stmts_used && in->stmts[i]->tag != Ist_IMark; i++) {
@@ -595,11 +592,8 @@ IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* lay
             emit_fetch(out, st->Ist.Exit.guard);
             words++;
          }
-         if (!is_mark(st))
+         if (!is_mark(st) || st->Ist.AbiHint.len == MARK_LOADED)
             addStmtToIRSB(out, st);
-         /* The core removes a load whose value nobody uses. This one faults, if the program's does. */
-         if (st->tag == Ist_WrTmp && st->Ist.WrTmp.data->tag == Iex_Load && !live(st->Ist.WrTmp.tmp))
-            addStmtToIRSB(out, IRStmt_Put(SINK, IRExpr_RdTmp(st->Ist.WrTmp.tmp)));
       }
       tl_assert(next == segment.refs);
    }

@@ -20,7 +20,7 @@ const S: Kind = Kind::Store;
 type Refs<'a> = &'a [(Kind, u64, u32)];
 
 /// The cases of `instructions.c`: how many instructions are fetched, and their references.
-const CASES: [(u64, u64, Refs<'_>); 41] = [
+const CASES: [(u64, u64, Refs<'_>); 42] = [
     (1, 1, &[(L, 0, 1)]),
     (2, 2, &[(L, 8, 8)]),
     (3, 2, &[(L, 16, 8)]),
@@ -52,6 +52,7 @@ const CASES: [(u64, u64, Refs<'_>); 41] = [
     (29, 4, &[]),
     (30, 6, &[(S, 0, 8), (L, 0, 1), (L, 1, 1)]),
     (31, 3, &[(L, 0, 1)]),
+    (32, 1, &[(L, 77, 1)]),
     (40, 1, &[(L, 0, 32)]),
     (41, 1, &[(L, 32, 16)]),
     (42, 1, &[(L, 64, 32)]),
