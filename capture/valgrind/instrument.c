@@ -254,9 +254,10 @@ static void learn(const IRStmt* st)
 
 static Bool same_guard(const struct ref* a, const struct ref* b)
 {
-   if (!a->guard || !b->guard)
-      return a->guard == b->guard;
-   return a->guard->tag == Iex_RdTmp && b->guard->tag == Iex_RdTmp && a->guard->Iex.RdTmp.tmp == b->guard->Iex.RdTmp.tmp;
+   const IRExpr *x = a->guard, *y = b->guard;
+   if (!x || !y)
+      return x == y;
+   return x->tag == Iex_RdTmp && y->tag == Iex_RdTmp && x->Iex.RdTmp.tmp == y->Iex.RdTmp.tmp;
 }
 
 /* XSAVE and XRSTOR have the area up to the end of its header, and the AVX state if that is chosen. XRSTOR has looked at
