@@ -75,6 +75,19 @@ Bool code_is_bit_test(const struct code* c)
    return !c->vex && c->map == 1 && (c->opcode & 0xe7) == 0xa3;
 }
 
+/* CLFLUSH. */
+Bool code_is_flush(const struct code* c)
+{
+   return !c->vex && c->map == 1 && c->opcode == 0xae && c->modrm < 0xc0 && (c->modrm >> 3 & 7) == 7 && !c->p66;
+}
+
+/* XSAVE or XRSTOR. */
+Bool code_is_xsave(const struct code* c)
+{
+   UInt which = c->modrm >> 3 & 7;
+   return !c->vex && c->map == 1 && c->opcode == 0xae && c->modrm < 0xc0 && (which == 4 || which == 5) && !c->f3;
+}
+
 /* Size in bytes of a memory operand of which the core reads or writes only the part that it needs; else 0. */
 UInt code_whole_operand(const struct code* c)
 {

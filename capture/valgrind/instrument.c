@@ -24,10 +24,15 @@ struct ref {
    UInt    size;
    Bool    store;
    IRExpr* addr;
+   ULong   below; /* bytes by which it lies below addr */
    IRExpr* guard; /* NULL: always happens */
    UInt    word;  /* its address word, see share_words */
    Bool    first; /* of that word: the word is written before it */
 };
+
+#define XSAVE_HEADER     512
+#define XSAVE_HEADER_END 576
+#define XSAVE_AVX        256
 
 #define MAX_REFS (SUPERBLOCK_WORDS - 2 * FR_BLOCK_INSTRS)
 
@@ -56,6 +61,7 @@ struct insn {
    Bool        waits;   /* it is counted when it has passed the exit with which it begins, see begins_with_exit */
    IRExpr*     operand; /* address of its memory operand, if that is not where the core touches memory; else NULL */
    UInt        size;    /* and size of that */
+   Bool        header;  /* of XSAVE and XRSTOR: its reference is there */
 };
 
 static struct insn insn;
@@ -73,7 +79,7 @@ static void add_ref(Int stmt, Bool store, IRExpr* addr, UInt size, IRExpr* guard
       addr = insn.operand;
       size = insn.size;
    }
-   segment.ref[segment.refs++] = (struct ref){ stmt, segment.instrs, size, store, addr, guard };
+   segment.ref[segment.refs++] = (struct ref){ stmt, segment.instrs, size, store, addr, 0, guard };
 }
 
 /* For an element that is masked out the core loads something from the stack instead and drops it: the address is
@@ -81,14 +87,12 @@ static void add_ref(Int stmt, Bool store, IRExpr* addr, UInt size, IRExpr* guard
 static const IRExpr* gathered(const IRSB* sb, Int i)
 {
    const IRExpr* addr = sb->stmts[i]->Ist.WrTmp.data->Iex.Load.addr;
-   if (addr->tag != Iex_RdTmp)
-      return NULL;
-   while (i-- > 0) {
+   while (i-- > 0 && addr->tag == Iex_RdTmp) {
       const IRStmt* st = sb->stmts[i];
       if (st->tag == Ist_WrTmp && st->Ist.WrTmp.tmp == addr->Iex.RdTmp.tmp)
-         return st->Ist.WrTmp.data->tag == Iex_ITE ? st->Ist.WrTmp.data : NULL;
+         addr = st->Ist.WrTmp.data; /* perhaps a copy */
    }
-   return NULL;
+   return addr->tag == Iex_ITE ? addr : NULL;
 }
 
 /* Whether the instruction has loaded the value that the compare-and-swap expects: the core makes this of every locked
@@ -211,6 +215,13 @@ static struct known known_of(const IRExpr* e)
    return known[e->Iex.RdTmp.tmp];
 }
 
+static struct known place_of(const struct ref* r)
+{
+   struct known place = known_of(r->addr);
+   place.plus -= r->below;
+   return place;
+}
+
 /* Takes note of what the statement says about a temporary. */
 static void learn(const IRStmt* st)
 {
@@ -243,9 +254,34 @@ static void learn(const IRStmt* st)
 
 static Bool same_guard(const struct ref* a, const struct ref* b)
 {
-   if (!a->guard || !b->guard)
-      return a->guard == b->guard;
-   return a->guard->tag == Iex_RdTmp && b->guard->tag == Iex_RdTmp && a->guard->Iex.RdTmp.tmp == b->guard->Iex.RdTmp.tmp;
+   const IRExpr *x = a->guard, *y = b->guard;
+   if (!x || !y)
+      return x == y;
+   return x->tag == Iex_RdTmp && y->tag == Iex_RdTmp && x->Iex.RdTmp.tmp == y->Iex.RdTmp.tmp;
+}
+
+/* XSAVE and XRSTOR have the area up to the end of its header, and the AVX state if that is chosen. XRSTOR has looked at
+   the header, and may have left, before it loads the rest. */
+static void join_state(Bool saves)
+{
+   struct ref *first = &segment.ref[insn.first], *end = &segment.ref[segment.refs], *low = first, *avx = NULL;
+   for (struct ref* r = first; r < end; r++)
+      if ((Long)(place_of(r).plus - place_of(low).plus) < 0)
+         low = r;
+   for (struct ref* r = end; r-- > first;)
+      if (place_of(r).plus - place_of(low).plus == XSAVE_HEADER_END)
+         avx = r;
+   segment.refs = insn.first;
+   if (!insn.header) {
+      struct ref all = { .stmt = first->stmt, .after = first->after, .size = XSAVE_HEADER_END, .store = saves,
+                         .addr = low->addr, .below = saves ? 0 : XSAVE_HEADER };
+      segment.ref[segment.refs++] = all;
+   }
+   if (avx) {
+      avx->size = XSAVE_AVX;
+      segment.ref[segment.refs++] = *avx;
+   }
+   insn.header = True;
 }
 
 /* The core takes some operands in pieces. What an instruction reads, or writes, without a gap is one access. */
@@ -255,11 +291,15 @@ static void join_pieces(void)
    UInt            kept = insn.first;
    if (s->refs < insn.first + 1)
       return;
+   if (code_is_xsave(&insn.code)) {
+      join_state((insn.code.modrm >> 3 & 7) == 4);
+      return;
+   }
    UInt whole = code_whole_operand(&insn.code);
    if (s->refs > insn.first + 1 && !code_is_gather(&insn.code) && !code_is_string(&insn.code)) {
       for (UInt i = insn.first + 1; i < s->refs; i++) {
          struct ref * last = &s->ref[kept], *r = &s->ref[i];
-         struct known a = known_of(last->addr), b = known_of(r->addr);
+         struct known a = place_of(last), b = place_of(r);
          ULong        up = b.plus - a.plus;
          Bool         one = r->store == last->store && same_guard(r, last) && a.root == b.root;
          if (one && up <= (whole ? whole : last->size))
@@ -297,12 +337,17 @@ static Bool joins(struct word* w, ULong low, UInt size)
 static void share_words(void)
 {
    struct segment* s = &segment;
+   Bool            share = True;
+   /* If an instruction occurs twice (an unrolled loop), the last word written identifies the one that faults. */
+   for (UInt i = 0; i < s->instrs; i++)
+      for (UInt j = 0; j < i; j++)
+         share &= s->instr[i] != s->instr[j];
    s->words = 0;
    for (UInt i = 0; i < s->refs; i++) {
       struct ref*   r = &s->ref[i];
-      struct known  addr = known_of(r->addr);
+      struct known  addr = place_of(r);
       struct known* root = &known[addr.root];
-      UInt          w = r->guard ? NONE : root->first;
+      UInt          w = share && !r->guard ? root->first : NONE;
       while (w != NONE && !joins(&s->word[w], addr.plus, r->size))
          w = s->word[w].next;
       r->first = w == NONE;
@@ -323,7 +368,7 @@ static void share_words(void)
 /* How far its address is above that of its word. */
 static UInt offset_of(const struct ref* r)
 {
-   return known_of(r->addr).plus - segment.word[r->word].low;
+   return place_of(r).plus - segment.word[r->word].low;
 }
 
 static Bool is_fault(IRJumpKind kind)
@@ -496,7 +541,7 @@ static void emit_word(IRSB* out, IRExpr* at, const struct ref* r)
    IRExpr* addr = r->addr;
    if (r->guard) {
       addr = assign(out, Ity_I64, IRExpr_ITE(r->guard, addr, word(FR_NOT_EXECUTED)));
-   } else if (offset_of(r) != 0) {
+   } else if (offset_of(r) != 0 || r->below != 0) {
       UInt  root = known_of(addr).root;
       ULong low = segment.word[r->word].low;
       addr = root == constants ? word(low) : plus(out, IRExpr_RdTmp(root), low);
@@ -523,7 +568,6 @@ IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* lay
 
    space_code(extents->base[0]);
    forget_temporaries(in);
-   live_find(in);
    insn = (struct insn){ 0 };
    /* What precedes the first instruction is the core's own. */
    for (; i < in->stmts_used && in->stmts[i]->tag != Ist_IMark; i++) {
@@ -549,11 +593,8 @@ IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* lay
             emit_fetch(out, st->Ist.Exit.guard);
             words++;
          }
-         if (!is_mark(st))
+         if (!is_mark(st) || st->Ist.AbiHint.len == MARK_LOADED)
             addStmtToIRSB(out, st);
-         /* The core removes a load whose value nobody uses. This one faults, if the program's does. */
-         if (st->tag == Ist_WrTmp && st->Ist.WrTmp.data->tag == Iex_Load && !live(st->Ist.WrTmp.tmp))
-            addStmtToIRSB(out, IRStmt_Put(SINK, IRExpr_RdTmp(st->Ist.WrTmp.tmp)));
       }
       tl_assert(next == segment.refs);
    }

@@ -12,9 +12,10 @@
    - A division that faults finds all registers exact, stays where it is, and stays if nobody uses its result.
    - A repeated string instruction is executed once for each iteration, not once more to see that it has ended.
      `rep lods` repeats.
+   - A fault in an unrolled loop is at its instruction, in each copy.
    - A bit test between registers does not go through the program's stack.
 
-   The linker routes the core's call here (--wrap, see the Makefile). The code is flat: operands are temporaries or
+   The linker routes the core's calls here (--wrap, see the Makefile). The code is flat: operands are temporaries or
    constants. */
 
 #include "recorder.h"
@@ -24,6 +25,7 @@
 #define RIP         ((Int)offsetof(VexGuestAMD64State, guest_RIP))
 
 extern IRSB* __real_do_minimal_initial_iropt_BB(IRSB* sb);
+extern IRSB* __real_cprop_BB(IRSB* sb);
 
 /* The statements of one instruction. */
 struct insn {
@@ -180,6 +182,21 @@ static void keep_off_the_stack(void)
    }
 }
 
+/* CLFLUSH: the core only tells itself of the 256 bytes around the operand. A processor translates its address, with the
+   rights of a load of a byte. */
+static void load_what_is_flushed(void)
+{
+   for (Int i = 0; i < insn.used; i++) {
+      const IRStmt* st = insn.st[i];
+      if (st->tag != Ist_Put || st->Ist.Put.offset != offsetof(VexGuestAMD64State, guest_CMSTART))
+         continue;
+      const IRExpr* around = value_of(st->Ist.Put.data);
+      if (around && around->tag == Iex_Binop && around->Iex.Binop.op == Iop_And64)
+         let(&i, Ity_I8, IRExpr_Load(Iend_LE, Ity_I8, deepCopyIRExpr(around->Iex.Binop.arg1)));
+      return;
+   }
+}
+
 /* ---- Faults ---- */
 
 static Bool touches_memory(const IRStmt* st)
@@ -310,7 +327,7 @@ static void add_insn(void)
                last = scanned;
          } while (insn.st[scanned++]->tag != Ist_Exit && scanned < insn.used);
       }
-      if (st->tag == Ist_Put && i < last) {
+      if (st->tag == Ist_Put && st->Ist.Put.offset != RIP && i < last) {
          if (laters == MAX_LATER)
             write_registers();
          later[laters++] = st;
@@ -330,6 +347,17 @@ static void add_insn(void)
    tl_assert(laters == 0);
 }
 
+/* Whether the code jumps to its own start. */
+static Bool is_loop(const IRSB* sb, Addr start)
+{
+   if (sb->next->tag == Iex_Const && sb->next->Iex.Const.con->Ico.U64 == start)
+      return True;
+   for (Int i = 0; i < sb->stmts_used; i++)
+      if (sb->stmts[i]->tag == Ist_Exit && sb->stmts[i]->Ist.Exit.dst->Ico.U64 == start)
+         return True;
+   return False;
+}
+
 static void prepare_insn(void)
 {
    const IRStmt* mark = insn.st[0];
@@ -342,6 +370,8 @@ static void prepare_insn(void)
          lods ? repeat_lods() : end_after_last_iteration();
       else if (code_is_bit_test(&insn.code))
          insn.code.modrm >= 0xc0 ? keep_off_the_stack() : mark_bit_string();
+      else if (code_is_flush(&insn.code))
+         load_what_is_flushed();
    }
    add_insn();
 }
@@ -358,11 +388,16 @@ IRSB* __wrap_do_minimal_initial_iropt_BB(IRSB* sb)
    out->offsIP = in->offsIP;
    for (; i < in->stmts_used && in->stmts[i]->tag != Ist_IMark; i++)
       addStmtToIRSB(out, in->stmts[i]);
+   /* The core may unroll a loop. Its first instruction does not set RIP, as a jump to it has done so. */
+   Int loop = i < in->stmts_used && is_loop(in, in->stmts[i]->Ist.IMark.addr) ? i : -1;
    while (i < in->stmts_used) {
       insn.used = 0;
       do
          insert(insn.used, in->stmts[i++]);
       while (i < in->stmts_used && in->stmts[i]->tag != Ist_IMark);
+      if (loop >= 0)
+         insert(1, IRStmt_Put(RIP, word(insn.st[0]->Ist.IMark.addr)));
+      loop = -1;
       prepare_insn();
    }
    return out;
@@ -373,4 +408,22 @@ Bool __wrap_guest_amd64_state_requires_precise_mem_exns(Int first, Int last, Vex
 Bool __wrap_guest_amd64_state_requires_precise_mem_exns(Int first, Int last, VexRegisterUpdates control)
 {
    return True;
+}
+
+/* The core's last cleaning of instrumented code: behind it, it is known which loads are used. It would remove the
+   others; each of them gets a use. */
+IRSB* __wrap_cprop_BB(IRSB* sb);
+IRSB* __wrap_cprop_BB(IRSB* sb)
+{
+   IRSB*  cleaned = __real_cprop_BB(sb);
+   IRTemp load = IRTemp_INVALID;
+   live_find(cleaned);
+   for (Int i = 0; i < cleaned->stmts_used; i++) {
+      const IRStmt* st = cleaned->stmts[i];
+      if (loaded(st))
+         load = st->Ist.WrTmp.tmp;
+      else if (is_mark(st))
+         cleaned->stmts[i] = live(load) ? IRStmt_NoOp() : IRStmt_Put(SINK, IRExpr_RdTmp(load));
+   }
+   return cleaned;
 }

@@ -74,6 +74,8 @@ Bool code_is_string(const struct code*);
 Bool code_repeats(const struct code*);
 Bool code_is_gather(const struct code*);
 Bool code_is_bit_test(const struct code*);
+Bool code_is_flush(const struct code*);
+Bool code_is_xsave(const struct code*);
 UInt code_whole_operand(const struct code*);
 
 /* ---- prepare.c: the program's code before the core optimises it ---- */

@@ -86,7 +86,7 @@ enum fr_record {
                        then per instruction pc | length << 57,
                        then per reference after | word << 16 | size << 32 | offset << 50 | store << 63, as in
                        farreach_types::event::DataRef. Words are numbered from 0 in the order of their first references.
-                       No instruction stands twice in a block */
+                       No instruction stands twice in a block in which a word has two references */
    FR_START,        /* a new program image. 0: pid | bytes of text << 32  then the path of the program */
    FR_FORK,         /* 0: ring of the child. The child may write from here on */
    FR_FORKED,       /* 0: ring | pid of the child << 32, 0 if it is a number of another namespace */

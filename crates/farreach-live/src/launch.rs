@@ -129,9 +129,8 @@ pub fn control(run_dir: &Path) -> Result<(Shared, File)> {
 
 /// Options of Valgrind's core. All registers are exact at every memory reference, or programs that handle faults and go
 /// on (garbage collectors) would go wrong. Jumps are not followed at translation: that costs more than it gives, and it
-/// merges the two sides of `a && b` into code in which instructions appear that never ran. Loops are not
-/// unrolled: in the copies, the place of a fault would be that of an instruction before it.
-const CORE: [&str; 8] = [
+/// merges the two sides of `a && b` into code in which instructions appear that never ran.
+const CORE: [&str; 7] = [
     "--tool=farreach",
     "--command-line-only=yes",
     "-q",
@@ -139,7 +138,6 @@ const CORE: [&str; 8] = [
     "--vgdb=no",
     "--vex-iropt-register-updates=allregs-at-mem-access",
     "--vex-guest-chase=no",
-    "--vex-iropt-unroll-thresh=0",
 ];
 
 /// Starts the program under the recorder, with standard streams, directory and environment of this process, unless

@@ -177,6 +177,16 @@ fn a_cut_block_ends_before_the_fault() {
 }
 
 #[test]
+fn an_instruction_that_stands_twice_is_told_by_what_was_written() {
+    let store = |after: u64, word| reference(after, word, Kind::Store, 8, 0);
+    let twice = record(record::DEFINE, &[1, 2 | 2 << 32, instr(0x1000), instr(0x1000), store(1, 0), store(2, 1)]);
+    for (addrs, ran) in [([0x9000, 0], 0), ([0x9000, 0xa000], 1)] {
+        let words = [twice.clone(), vec![RUN, addrs[0], addrs[1]], record(record::CUT, &[2, 0x1000])].concat();
+        assert_eq!(addresses(&decode(words, false).unwrap().batch).len(), 2 * ran);
+    }
+}
+
+#[test]
 fn references_share_an_address_word() {
     let d = decode([define_shared(), vec![RUN, 0x9000, 0xa000], vec![RUN, 0xb000, 0xc000]].concat(), false).unwrap();
     let data = |low, other| {

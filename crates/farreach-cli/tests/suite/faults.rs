@@ -86,9 +86,9 @@ fn faults_between_references_that_share_a_word() {
     assert_eq!(closed.into_iter().filter(|a| a.kind != Kind::Fetch).collect::<Vec<_>>(), expected);
 }
 
-/// A loop short enough to be unrolled is not: its copies could not be told apart.
+/// The words written identify the one that faulted, so no two share one.
 #[test]
-fn a_fault_in_a_short_loop() {
+fn a_fault_in_an_unrolled_loop() {
     let mut twice = 0;
     let mut recorder = Recorder::start(&command(&program("faults", &["-static"]), &["fill"]), &options()).unwrap();
     let (mut blocks, mut accesses, mut pages) = (Blocks::default(), Vec::new(), 0);
@@ -107,7 +107,7 @@ fn a_fault_in_a_short_loop() {
         blocks.expand(&batch, each).unwrap();
     }
     assert_eq!(recorder.finish().unwrap().exit, Exit::Code(0));
-    assert_eq!(twice, 0, "no instruction stands twice in a block");
+    assert!(twice > 0, "a loop is unrolled");
     let first = accesses.iter().position(|a| a.addr == pages).expect("the first store") - 1;
     let expected = (pages..pages + 4096).step_by(16).flat_map(|addr| {
         [(Kind::Store, addr), (Kind::Store, addr + 8)].into_iter().zip([8, 4]).map(|((kind, addr), size)| Access {
