@@ -40,43 +40,21 @@ const fn references(
     Difference { what, codes, place: Place::References, needs, locked: false, says }
 }
 
-/// The parts of an area of XSAVE, and its header.
-fn parts_of_area(right: &[Access], said: &[Access]) -> bool {
-    let (Some(whole), Some(last)) = (right.first(), right.last()) else { return false };
-    let inside = |a: &Access| (whole.addr..last.addr + u64::from(last.size)).contains(&a.addr);
-    let header = |a: &Access| a.addr == whole.addr + 512;
-    said.len() > 1 && said.iter().all(|a| inside(a) && (a.kind == whole.kind || header(a)))
-}
-
 /// All known differences.
 pub const DIFFERENCES: &[Difference] = &[
-    references("clflush: nothing", "base", &["Clflush"], |_, said| said.is_empty()),
     references(
         "maskmovq, maskmovdqu: load and store of the whole",
         "sse2",
         &["Maskmov"],
         |_, said| matches!(said, [load, store] if load.kind == Kind::Load && store.kind == Kind::Store && load.size == store.size),
     ),
-    references(
-        "gathers before a branch: elements that are not chosen load at the stack pointer",
-        "avx2",
-        GATHERS,
-        |right, said| {
-            let others: Vec<&Access> = said.iter().filter(|a| !right.contains(a)).collect();
-            said.len() == right.len() + others.len() && others.windows(2).all(|two| two[0] == two[1])
-        },
-    ),
-    references("xsave, xrstor: an access for each part, of the header too", "avx", &["Xsave", "Xrstor"], parts_of_area),
 ];
-
-const GATHERS: &[&str] = &["VEX_Vpgather", "VEX_Vgather"];
 
 /// Programs of `fixtures/steps` of which the recorder makes something else from some place on, and why.
 pub const PROGRAMS: &[(&str, &str)] = &[
     ("decoded-otherwise", "Valgrind reads eight bytes of an absolute address also where the address has 32 bits"),
     ("faults-misaligned", "only moves fault where an operand of 16 bytes is not aligned"),
     ("faults-part", "the end of an operand whose value does not matter does not fault"),
-    ("faults-unused", "a conditional move that is not made reports the place of the next instruction"),
     ("strings-segment", "Valgrind ends"),
 ];
 
