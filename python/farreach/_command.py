@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
 from importlib import metadata
 from pathlib import Path
-from typing import List, Optional, Sequence, Union
+from typing import Dict, List, Optional, Sequence, Union
 
+from . import _core
 from .errors import CommandError
 
 _TOOL = "farreach-amd64-linux"
 _VARIABLE = "FARREACH_VALGRIND_DIR"
 #: The command that handed over to Python.
 _COMMAND_VARIABLE = "FARREACH_COMMAND"
+#: What it started Python with only in part, because nothing is found in the working directory, and where the whole is.
+_KEPT = {"PATH": "FARREACH_USER_PATH", "PYTHONPATH": "FARREACH_USER_PYTHONPATH"}
 
 
 @functools.lru_cache(maxsize=None)
@@ -38,14 +40,31 @@ def _installed(name: str) -> Optional[Path]:
 def command() -> str:
     """Path of the farreach command: the one that handed over, that of this package, else the first on the path."""
     if given := os.environ.get(_COMMAND_VARIABLE):
-        return given
+        return os.path.abspath(given)
     own = _installed("farreach") or Path(sysconfig.get_path("scripts")) / "farreach"
     if own.is_file():
         return str(own)
-    found = shutil.which("farreach")
-    if found is None:
-        raise FileNotFoundError("the farreach command is not installed; pip install ./python in a clone does it")
-    return found
+    try:
+        return str(_core.find_tool("farreach"))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"the farreach command is not installed; pip install ./python in a clone does it ({error})"
+        ) from None
+
+
+def user_environment() -> Dict[str, str]:
+    """The environment of programs that the user names: as the shell has it."""
+    environment = dict(os.environ)
+    for name, kept in _KEPT.items():
+        if kept in environment:
+            environment[name] = environment.pop(kept)
+    return environment
+
+
+def forget_user_environment() -> None:
+    """For processes that run no program of the user's."""
+    for kept in _KEPT.values():
+        os.environ.pop(kept, None)
 
 
 def tool_dir() -> Optional[str]:

@@ -1,6 +1,7 @@
 """The compiled half of the package: what it offers is the package's own business."""
 
 from os import PathLike
+from pathlib import Path
 from typing import Any, Callable, Optional, Protocol, Sequence, Tuple, Type, final
 
 from typing_extensions import disjoint_base
@@ -21,8 +22,11 @@ __all__ = [
     "build",
     "describe",
     "estimate",
+    "find_tool",
     "formats",
     "hash_of",
+    "keep",
+    "kept",
     "kernel_program",
     "model",
     "pagesize",
@@ -34,6 +38,7 @@ __all__ = [
     "simulate",
     "sought",
     "summarize",
+    "tool_path",
     "traces_of",
 ]
 
@@ -172,6 +177,10 @@ class Tlb:
 
 def model() -> str: ...
 def hash_of(file: _Path) -> str: ...
+def keep(file: _Path, name: str, key: str, body: str) -> None: ...
+def kept(file: _Path, name: str, key: str) -> tuple[Optional[str], Optional[str]]: ...
+def find_tool(name: str) -> Path: ...
+def tool_path() -> str: ...
 def kernel_program(text: str) -> Optional[str]: ...
 
 @final
@@ -189,5 +198,5 @@ def run_pass(pass_: str, threads: int, progress: Optional[Callable[[int, int], A
 @final
 class Cache:
     def __new__(cls, dir: _Path) -> Cache: ...
-    def get(self, keys: Sequence[str]) -> list[Optional[str]]: ...
+    def get(self, keys: Sequence[str]) -> tuple[list[Optional[str]], list[str]]: ...
     def put(self, key: str, answer: str) -> None: ...

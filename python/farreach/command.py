@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import Any, List, Optional
@@ -18,7 +19,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="""examples:
   farreach sweep sizes.toml --dry-run                  points, passes, estimated time and disk
   farreach sweep sizes.toml --on local:4               on four processes here
-  farreach sweep sizes.toml --on tcp://scheduler:8786  on a Dask cluster
+  farreach sweep sizes.toml --on tls://scheduler:8786  on a Dask cluster
   farreach sweep sizes.toml --on slurm.toml            on a batch system
   farreach sweep report sizes.sweep --html sizes.html  pictures of a table
 exit status: 0; 1 if something failed; 2 if the experiment is refused; 3 if single points failed; 130 interrupted""",
@@ -29,13 +30,21 @@ exit status: 0; 1 if something failed; 2 if the experiment is refused; 3 if sing
         "-o", "--output", metavar="DIR", help="folder of the table; default: the experiment's name and .sweep"
     )
     parser.add_argument(
-        "--on", metavar="PLACE", default="local", help="local, local:N, tcp://HOST:PORT or FILE.toml; default: local"
+        "--on",
+        metavar="PLACE",
+        default="local",
+        help="local, local:N, tls://HOST:PORT, tcp://HOST:PORT or FILE.toml; default: local",
     )
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
     parser.add_argument(
         "--cache", metavar="DIR", help="where results are kept; default: farreach/sweep in the user's cache directory"
     )
     parser.add_argument("--memory", metavar="SIZE", help="most memory of a worker, such as 8G")
+    parser.add_argument(
+        "--dashboard",
+        action="store_true",
+        help="show Dask's dashboard, with --on local: on 127.0.0.1, where every user of this machine can read it",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     return parser
 
@@ -66,13 +75,32 @@ def _sweep(words: List[str]) -> int:
     if args.dry_run:
         print(plan(args.experiment, on=args.on, cache=args.cache))
         return 0
-    table = sweep(args.experiment, on=args.on, cache=args.cache, memory=args.memory, quiet=args.quiet)
+    experiment = _loaded(args.experiment, args.output)
+    table = sweep(
+        experiment, on=args.on, cache=args.cache, memory=args.memory, dashboard=args.dashboard, quiet=args.quiet
+    )
     folder = table.save(args.output or f"{table.about['name']}.sweep")
     print(f"{folder}: {len(table.frame):,} points", file=sys.stderr)
     for failure in table.failures:
         named = ", ".join(f"{key} {failure[key]}" for key in ("program", "machine", "limit", "seed"))
         print(f"farreach: failed: {named}: {failure['message']}", file=sys.stderr)
     return 3 if table.failures else 0
+
+
+def _loaded(file: str, output: Optional[str]) -> Any:
+    """The experiment. Where its table cannot go is said now, together with all else that is wrong."""
+    from .sweeps import load
+
+    experiment = load(file)
+    folder = Path(output or f"{experiment.name}.sweep")
+    if output is not None and not output:
+        experiment.faults.append("--output: an empty name is not allowed")
+    there = next((place for place in [folder, *folder.absolute().parents] if os.path.lexists(place)), Path("/"))
+    if not there.is_dir():
+        experiment.faults.append(f"--output {folder}: {there} is no folder")
+    elif not os.access(there, os.W_OK | os.X_OK):
+        experiment.faults.append(f"--output {folder}: {there} cannot be written")
+    return experiment
 
 
 def main(words: Optional[List[str]] = None) -> int:

@@ -314,6 +314,26 @@ class PapersPlots:
         )
 
 
+def _in_script(text: str) -> str:
+    """JSON that can stand in a script: no name in it ends the script or begins a comment."""
+    return text.replace("<", "\\u003c")
+
+
+class _Json:
+    """What Altair makes JSON with where it writes HTML. By itself it would let a name end the script."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(json, name)
+
+    @staticmethod
+    def dumps(*words: Any, **keys: Any) -> str:
+        return _in_script(json.dumps(*words, **keys))
+
+
+# Charts of farreach are Altair's, and so are those that users make of several: all of them are safe to save and show.
+alt.utils.html.json = _Json()  # type: ignore[attr-defined]
+
+
 def page(title: str, about: str, charts: Dict[str, Any], rest: str = "") -> str:
     """An HTML page complete in itself: charts with the script that draws them."""
     import vl_convert
@@ -321,7 +341,7 @@ def page(title: str, about: str, charts: Dict[str, Any], rest: str = "") -> str:
     script = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its stub demands what may be left out
     body = []
     for i, (name, chart) in enumerate(charts.items()):
-        spec = json.dumps(json.loads(chart.to_json())).replace("</", "<\\/")
+        spec = _in_script(json.dumps(json.loads(chart.to_json())))
         body.append(f'<h2>{escape(name)}</h2><div id="chart{i}"></div><script>vegaEmbed("#chart{i}", {spec});</script>')
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import subprocess
@@ -54,6 +55,10 @@ def _count(name: str, value: Union[int, str, None]) -> Optional[int]:
     """A number of instructions, as people write it: 300M."""
     if value is None:
         return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not (isinstance(value, str) or hasattr(value, "__index__")):
+        raise ValueError(f"{name} = {value!r} is not allowed: a whole number such as 300M or 1.5G is")
     if isinstance(value, str):
         letter = value[-1:].upper()
         digits, power = (value[:-1], _LETTERS[letter]) if letter in _LETTERS else (value, 1)
@@ -61,7 +66,7 @@ def _count(name: str, value: Union[int, str, None]) -> Optional[int]:
             number = float(digits) * power
         except ValueError:
             number = 0.5
-        if number != int(number):
+        if not math.isfinite(number) or number != int(number):
             raise ValueError(f"{name} = {value!r} is not allowed: a whole number such as 300M or 1.5G is")
         value = int(number)
     if value < 1:
@@ -71,11 +76,11 @@ def _count(name: str, value: Union[int, str, None]) -> Optional[int]:
 
 def _bytes(name: str, value: Union[int, str, None]) -> Optional[int]:
     """A size, as people write it: 64K."""
-    if value is None or isinstance(value, int):
+    if value is None:
         return value
-    power = {"K": 10, "M": 20, "G": 30, "T": 40}.get(value[-1:].upper(), 0)
-    digits = value[:-1] if power else value
-    if not digits.isdigit():
+    power = {"K": 10, "M": 20, "G": 30, "T": 40}.get(value[-1:].upper(), 0) if isinstance(value, str) else 0
+    digits = str(value)[:-1] if power else str(value)
+    if isinstance(value, bool) or not (digits.isascii() and digits.isdigit()):
         raise ValueError(f"{name} = {value!r} is not allowed: a size such as 64K is")
     return int(digits) << power
 
@@ -212,19 +217,34 @@ def record(
     Raises:
         CommandError: the program cannot be recorded. Its own exit status is no error.
     """
+    _recorded(command, output, limit, cwd, stdin, stdout)
+    return Trace(output)
+
+
+def _recorded(
+    command: Command, output: _Path, limit: Union[int, str, None], cwd: Optional[_Path], stdin: Any, stdout: Any
+) -> int:
+    """Stores the trace of a program and returns its exit status, as a shell would say it."""
     words = _words(command)
     line = [_command.command(), "record", "--output", os.path.abspath(output)]
     if (number := _count("limit", limit)) is not None:
         line += ["--limit", str(number)]
     done = subprocess.run(
-        [*line, "--", *words], cwd=cwd, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True, errors="replace"
+        [*line, "--", *words],
+        cwd=cwd,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env=_command.user_environment(),
     )
     if done.returncode == 130:
         raise KeyboardInterrupt
     # The program's own exit status may be anything: the trace says whether it was recorded.
     if done.returncode in (125, 126, 127) and not os.path.exists(output):
         raise CommandError(line, done.returncode, done.stderr.strip())
-    return Trace(output)
+    return done.returncode
 
 
 def pagesize(

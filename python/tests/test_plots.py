@@ -88,6 +88,65 @@ def test_of_a_sweep(table):
     assert table.plot.report().count('vegaEmbed("#chart') == len(table.plot.charts())
 
 
+NAME = "</script><script>alert(1)</script><!--<script>"
+
+
+def scripts(page):
+    """The scripts of a page, as a browser takes them apart."""
+    from html.parser import HTMLParser
+
+    class Parser(HTMLParser):
+        found, inside = [], False
+
+        def handle_starttag(self, tag, attributes):
+            self.inside = tag == "script"
+            self.found = [*self.found, ""] if self.inside else self.found
+
+        def handle_endtag(self, tag):
+            self.inside = False if tag == "script" else self.inside
+
+        def handle_data(self, data):
+            if self.inside:
+                self.found[-1] += data
+
+    parser = Parser()
+    parser.feed(page)
+    parser.close()
+    return parser.found
+
+
+def test_names_do_not_become_scripts(table, kernel, tmp_path):
+    import altair as alt
+
+    from farreach.plots import page
+
+    frame = table.frame.assign(program=NAME, machine=NAME)
+    hostile = farreach.Sweep([], [{"program": NAME, "machine": NAME, "message": NAME}], {"name": NAME})
+    hostile._frame = frame
+    result = farreach.simulate(kernel, ["t94/single"])
+    text = json.dumps(result.to_dict()).replace(json.dumps("t94/single"), json.dumps(NAME))
+    other = farreach.Result.from_json(text) if hasattr(farreach.Result, "from_json") else None
+    charts = [hostile.plot.pareto(), hostile.plot.memory(), hostile.plot.lines("config.entries")]
+    charts += [
+        hostile.plot.memory() | hostile.plot.pareto(),
+        alt.Chart(frame, title=NAME).mark_point().encode(x="program:N"),
+    ]
+    charts += [other.plot.misses()] if other else []
+    pages = [hostile.plot.report(), page(NAME, NAME, {NAME: charts[0]})]
+    for chart in charts:
+        chart.save(tmp_path / "x.html")
+        pages += [(tmp_path / "x.html").read_text(), chart.to_html()]
+    for one in pages:
+        found = scripts(one)
+        # Those of the page itself: each is whole, and none is the name's.
+        assert not [script for script in found if script.startswith("alert(1)")]
+        specs = [script for script in found if "vegaEmbed(" in script and "alert(1)" in script]
+        assert specs and all(NAME not in script and "<!--" not in script for script in specs)
+        assert all(script.count("\\u003c/script>\\u003cscript>alert(1)") >= 1 for script in specs)
+    # It is the same data.
+    assert {row["program"] for row in values(hostile.plot.memory())} == {NAME}
+
+
 def test_of_papers(tmp_path):
     result = farreach.papers("t94-fig2", cache=tmp_path)
     frame = result["t94-fig2"].tables[0].to_frame()

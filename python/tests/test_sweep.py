@@ -249,6 +249,31 @@ def command(*words, **how):
     return subprocess.run([_command.command(), "sweep", *words], capture_output=True, text=True, env=env, **how)
 
 
+def test_all_files_have_the_mode_of_the_umask(kernel, cache, tmp_path):
+    table = farreach.sweep(programs=[kernel], machines=["t94/single"], cache=cache, on="local:1", quiet=True)
+    names = ("sweep.json", "table.csv", "table.jsonl", "table.parquet")
+    for umask in (0o022, 0o077, 0o002):
+        before = os.umask(umask)
+        try:
+            folder = table.save(tmp_path / f"{umask}")
+        finally:
+            os.umask(before)
+        assert sorted(file.name for file in folder.iterdir()) == sorted(names)
+        assert {(folder / name).stat().st_mode & 0o777 for name in names} == {0o666 & ~umask}
+
+
+def test_names_stand_in_the_csv_as_they_are(kernel, cache, tmp_path):
+    import csv
+
+    name = '=1+1,"x"'
+    program = {"trace": kernel, "name": name}
+    folder = farreach.sweep(programs=[program], machines=["t94/single"], cache=cache, on="local:1", quiet=True).save(
+        tmp_path
+    )
+    with open(folder / "table.csv", newline="") as file:
+        assert [row["program"] for row in csv.DictReader(file)] == [name]
+
+
 def test_the_command_hands_over(tmp_path, cache):
     (tmp_path / "sizes.toml").write_text(EXPERIMENT)
     dry = command("sizes.toml", "--dry-run", "--cache", str(cache), cwd=tmp_path)
@@ -269,7 +294,7 @@ def test_the_command_hands_over(tmp_path, cache):
 
 
 def test_files_of_the_user_are_not_imported(tmp_path, cache):
-    for name in ("random.py", "six.py", "json.py", "farreach.py"):
+    for name in ("random.py", "six.py", "json.py", "farreach.py", "pickle.py", "struct.py"):
         (tmp_path / name).write_text("raise SystemExit('imported')\n", encoding="utf-8")
     (tmp_path / "x.toml").write_text(EXPERIMENT, encoding="utf-8")
     done = command("x.toml", "--on", "local:1", "--cache", str(cache), "--quiet", cwd=tmp_path)

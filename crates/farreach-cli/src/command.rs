@@ -61,6 +61,12 @@ pub fn main() -> ExitCode {
     };
     let failure = if records(&cli.command) { cmd::program::FAILED } else { 1 };
     farreach_live::Allocator::set_exit_status(failure);
+    if runs_tools_alone(&cli.command)
+        && let Err(error) = farreach_live::tool::only_safe_path()
+    {
+        cmd::common::note(format_args!("starting again without unsafe folders in PATH: {error}"));
+        return ExitCode::from(failure);
+    }
     farreach_live::Allocator::look_ahead();
     let outcome = match cli.command {
         Command::Run(args) => cmd::run::run(args),
@@ -99,6 +105,11 @@ fn records(command: &Command) -> bool {
         Command::Rtl(args) => args.records(),
         _ => false,
     }
+}
+
+/// Whether the programs that the command runs are all of farreach's own choice.
+fn runs_tools_alone(command: &Command) -> bool {
+    matches!(command, Command::Workloads(_) | Command::Papers(_))
 }
 
 /// Help, the version, or an error in the command line, whose status differs from those of programs.

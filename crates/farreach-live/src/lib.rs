@@ -44,6 +44,7 @@ pub mod settings;
 mod shared;
 mod signals;
 pub mod system;
+pub mod tool;
 pub mod tries;
 mod wait;
 pub mod watch;

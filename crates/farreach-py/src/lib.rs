@@ -33,7 +33,8 @@ mod _core {
     use crate::simulate::{pagesize, simulate};
     #[pymodule_export]
     use crate::sweep::{
-        Cache, Sought, build, estimate, hash_of, kernel_program, model, plan, run_pass, sought, traces_of,
+        Cache, Sought, build, estimate, find_tool, hash_of, keep, kept, kernel_program, model, plan, run_pass, sought,
+        tool_path, traces_of,
     };
     #[pymodule_export]
     use crate::tlb::{Pte, Tlb};

@@ -4,7 +4,7 @@ use crate::describe::Machine;
 use crate::drive::Lookout;
 use crate::errors::raise;
 use crate::tlb::Failure;
-use farreach::sweep::{Answer, Estimate, MODEL, Pass, Point, Program, Wanted, hash_file};
+use farreach::sweep::{Answer, Estimate, Kept, MODEL, Pass, Point, Program, Wanted, hash_file};
 use farreach::{Error, Progress};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -44,6 +44,34 @@ pub fn hash_of(py: Python<'_>, file: PathBuf) -> PyResult<String> {
         Ok(farreach::sweep::key(&parts))
     }
     py.detach(|| hash(&file)).map_err(|error| raise(py, error))
+}
+
+/// Keeps JSON in a file, under a key and with a checksum. `name`: what it is.
+#[pyfunction]
+pub fn keep(py: Python<'_>, file: PathBuf, name: &str, key: &str, body: &str) -> PyResult<()> {
+    py.detach(|| farreach::sweep::keep(&file, name, key, body)).map_err(|error| raise(py, error))
+}
+
+/// The JSON that a file keeps under a key, or why it cannot be used; neither: there is no file.
+#[pyfunction]
+pub fn kept(py: Python<'_>, file: PathBuf, name: &str, key: &str) -> (Option<String>, Option<String>) {
+    match py.detach(|| farreach::sweep::kept(&file, name, key)) {
+        Kept::There(body) => (Some(body), None),
+        Kept::Nothing => (None, None),
+        Kept::Unfit(why) => (None, Some(why)),
+    }
+}
+
+/// The absolute path of a program that farreach itself starts.
+#[pyfunction]
+pub fn find_tool(name: &str) -> PyResult<PathBuf> {
+    Ok(farreach::live::tool::find(name)?)
+}
+
+/// Folders of programs that farreach itself starts, as `PATH` has them.
+#[pyfunction]
+pub fn tool_path() -> std::ffi::OsString {
+    farreach::live::tool::path()
 }
 
 /// The program that `workload:NAME` names, as JSON; `None` if the text does not begin so.
@@ -176,9 +204,16 @@ impl Cache {
         farreach::sweep::Cache::open(&dir).map(Cache).map_err(|error| raise(py, error))
     }
 
-    /// The results of these keys, each as JSON; `None` where there is none.
-    fn get(&self, py: Python<'_>, keys: Vec<String>) -> PyResult<Vec<Option<String>>> {
-        py.detach(|| keys.iter().map(|key| self.0.get(key).map(|answer| write(&answer)).transpose()).collect())
+    /// The results of these keys, each as JSON; `None` where there is none. And what is to be said of files that cannot
+    /// be used.
+    fn get(&self, py: Python<'_>, keys: Vec<String>) -> PyResult<(Vec<Option<String>>, Vec<String>)> {
+        py.detach(|| {
+            let mut unfit = Vec::new();
+            let mut get =
+                |key: &String| self.0.get(key, |why| unfit.push(why)).map(|answer| write(&answer)).transpose();
+            let found = keys.iter().map(&mut get).collect::<PyResult<_>>()?;
+            Ok((found, unfit))
+        })
     }
 
     /// Keeps a result.

@@ -3,7 +3,6 @@
 use crate::modules::{Extra, Module, Parameters};
 use crate::sources::{SOURCES, needed};
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,9 +20,16 @@ impl Compiler {
     /// Programs go into this folder.
     ///
     /// # Errors
-    /// A tool is missing: it says which Debian package has it. Or the folder cannot be made.
+    /// A tool is missing: it says which Debian package has it. Or the folder cannot be made, or others can write into it.
     pub fn new(dir: PathBuf) -> Result<Compiler, String> {
         fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+        // What lies there is run.
+        if let Some(how) = farreach_live::tool::changed_by_others(&dir) {
+            return Err(format!(
+                "{}, which {how}: programs are kept there and run; another folder is needed",
+                dir.display()
+            ));
+        }
         let verilator = version("verilator", "--version", None, "verilator")?;
         version("make", "--version", None, "make")?;
         version("g++", "--version", None, "g++")?;
@@ -104,7 +110,7 @@ impl Compiler {
         let work = self.work("runtime");
         fs::create_dir_all(&work).map_err(|e| format!("{}: {e}", work.display()))?;
         for file in RUNTIME {
-            let mut command = Command::new("g++");
+            let mut command = start("g++", "g++")?;
             command.arg("-I").arg(&include).arg("-I").arg(include.join("vltstd"));
             command.args(["-std=c++17", "-O1", "-DVM_TRACE=1", "-DVM_TRACE_FST=1", "-c"]);
             command.arg(include.join(format!("{file}.cpp"))).arg("-o").arg(work.join(format!("{file}.o")));
@@ -137,13 +143,14 @@ pub(crate) fn run(command: &mut Command, what: &str) -> Result<(), String> {
 
 /// What a tool says of itself.
 pub(crate) fn version(tool: &str, ask: &str, what: Option<&str>, package: &str) -> Result<String, String> {
-    match Command::new(tool).arg(ask).args(what).output() {
-        Ok(said) => Ok(String::from_utf8_lossy(&said.stdout).trim().to_owned()),
-        Err(e) if e.kind() == ErrorKind::NotFound => Err(format!(
-            "{tool} is not installed: the Debian package {package} has it, `make rtl` installs what is missing"
-        )),
-        Err(e) => Err(format!("{tool}: {e}")),
-    }
+    let said = start(tool, package)?.arg(ask).args(what).output().map_err(|e| format!("{tool}: {e}"))?;
+    Ok(String::from_utf8_lossy(&said.stdout).trim().to_owned())
+}
+
+/// A tool that is to be run.
+pub(crate) fn start(tool: &str, package: &str) -> Result<Command, String> {
+    farreach_live::tool::command(tool)
+        .map_err(|why| format!("{why}; the Debian package {package} has it, `make rtl` installs what is missing"))
 }
 
 fn options(module: &Module, parameters: &Parameters) -> Vec<String> {
@@ -188,12 +195,12 @@ fn build(
     }
     let runtime = std::path::absolute(runtime).map_err(io(runtime))?;
     let harness = std::path::absolute(work.join("harness.cpp")).map_err(io(work))?;
-    let mut command = Command::new("verilator");
+    let mut command = start("verilator", "verilator")?;
     command.current_dir(work).args(options).args(["-Mdir", "made", "-I.", "-y", ".", "lint.vlt", "tlb_pkg.sv"]);
     run(command.arg(format!("{}.sv", module.name)).arg(&harness), module.name)?;
     let made = work.join("made");
     let objects = RUNTIME.map(|file| runtime.join(format!("{file}.o")).display().to_string()).join(" ");
-    let mut command = Command::new("make");
+    let mut command = start("make", "make")?;
     command.current_dir(&made).args(["-f", "Vrtl.mk", "OPT_FAST=-O2", "OPT_SLOW=-O0"]);
     run(command.arg("VK_GLOBAL_OBJS=").arg(format!("LIBS={objects} -lz -lpthread")).arg("Vrtl"), module.name)?;
     Ok(made.join("Vrtl"))

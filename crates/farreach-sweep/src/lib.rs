@@ -5,7 +5,7 @@
 //! determines what it finds: the resolved machine, the content of the trace, the limit, the version of the model. A
 //! [`Pass`] takes one program through many points at once, which is cheaper than one by one. A pass is data: it can be
 //! written down, and run somewhere else. The [`Cache`] has a file for each result under its key. Nothing in it is ever
-//! out of date: a changed input has another key.
+//! out of date: a changed input has another key. Each file has its key and a checksum in it.
 //!
 //! This crate owns points, passes, the cache and estimates of time. It must not know who schedules passes, nor what
 //! results are for: no threads of its own but those of estimates, no terminal.
@@ -17,6 +17,7 @@ mod pass;
 mod plan;
 mod point;
 mod program;
+mod sealed;
 
 pub use cache::{Cache, hash_file};
 pub use estimate::Estimate;
@@ -25,6 +26,7 @@ pub use pass::{Pass, Work};
 pub use plan::{Wanted, plan};
 pub use point::{Point, key};
 pub use program::Program;
+pub use sealed::{Kept, keep, kept};
 
 /// The version of the model: a hash of the sources that decide what a machine finds.
 pub const MODEL: &str = env!("FARREACH_MODEL");

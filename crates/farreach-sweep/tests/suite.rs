@@ -128,15 +128,44 @@ fn passes_are_as_wide_as_there_is_work() {
 fn the_cache_keeps_whole_results_only() {
     let dir = Dir::new("cache");
     let cache = Cache::open(&dir.0).expect("a folder");
-    let pass = plan(vec![wanted("t94/single", &program(GUPS))], 32, 1).remove(0);
-    let (key, answer) = pass.run(1, |_| true).expect("sound").expect("whole").remove(0);
-    assert_eq!(cache.get(&key), None);
+    let wanted = ["t94/single", "t94/partial"].map(|machine| wanted(machine, &program(GUPS)));
+    let pass = plan(wanted.into(), 32, 1).remove(0);
+    let answers = pass.run(1, |_| true).expect("sound").expect("whole");
+    let [(key, answer), (other, another)] = <[_; 2]>::try_from(answers).expect("two machines");
+    let silent = |said: String| panic!("{said}");
+    assert_eq!(cache.get(&key, silent), None);
     cache.put(&key, &answer).expect("room");
-    assert_eq!(cache.get(&key), Some(answer.clone()));
-    let file = dir.0.join(format!("{key}.json"));
-    let text = std::fs::read(&file).expect("it is there");
-    std::fs::write(&file, &text[..text.len() / 2]).expect("room");
-    assert_eq!(cache.get(&key), None, "what is cut is as good as none");
+    cache.put(&other, &another).expect("room");
+    assert_eq!(cache.get(&key, silent), Some(answer.clone()));
+
+    let unfit = || {
+        let mut said = None;
+        assert_eq!(cache.get(&key, |why| said = Some(why)), None);
+        said.expect("it is said")
+    };
+    let file = |key: &str| dir.0.join(format!("{key}.json"));
+    let text = std::fs::read_to_string(file(&key)).expect("it is there");
+    std::fs::write(file(&key), &text[..text.len() / 2]).expect("room");
+    assert!(unfit().contains("its checksum is another"), "what is cut is as good as none");
+    // A digit: it is still JSON of the right form.
+    let Answer::Machine(measured) = &answer else { panic!("a machine") };
+    let misses = measured.machine.counts.tlb.misses;
+    let (right, wrong) = (format!("\"misses\":{misses}"), format!("\"misses\":{}", misses + 1));
+    assert!(text.contains(&right), "{text}");
+    std::fs::write(file(&key), text.replacen(&right, &wrong, 1)).expect("room");
+    assert!(unfit().contains("its checksum is another"));
+    std::fs::copy(file(&other), file(&key)).expect("room");
+    assert!(unfit().contains("under another key"));
+    std::fs::write(file(&key), "null").expect("room");
+    assert!(unfit().contains("no file that farreach kept"));
+    // A pipe is not waited for, and does not stay.
+    std::fs::remove_file(file(&key)).expect("ours");
+    assert!(std::process::Command::new("mkfifo").arg(file(&key)).status().expect("mkfifo").success());
+    assert!(unfit().contains("is not a regular file"));
+    assert!(farreach_sweep::hash_file(&file(&key)).is_err());
+    cache.put(&key, &answer).expect("room");
+    assert_eq!(cache.get(&key, silent), Some(answer.clone()));
+
     std::fs::remove_dir_all(&dir.0).expect("ours");
     let error = cache.put(&key, &answer).expect_err("no folder").to_string();
     assert!(error.contains(&key), "{error}");

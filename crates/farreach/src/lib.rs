@@ -51,13 +51,14 @@ pub mod tlb {
 
 /// Programs as they run: the recorder.
 pub mod live {
-    pub use farreach_live::{Exit, Options, Recorder, Report, check_program};
+    pub use farreach_live::{Exit, Options, Recorder, Report, check_program, tool};
 }
 
 /// Points, passes and the cache of results.
 pub mod sweep {
     pub use farreach_sweep::{
-        Answer, Cache, Estimate, MODEL, Measured, Pass, Point, Program, Wanted, Work, hash_file, key, plan,
+        Answer, Cache, Estimate, Kept, MODEL, Measured, Pass, Point, Program, Wanted, Work, hash_file, keep, kept, key,
+        plan,
     };
 }
 

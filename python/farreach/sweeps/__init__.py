@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from .. import _core
 from ..errors import Error, ExperimentError
@@ -14,8 +14,8 @@ from ..machine import Machine
 from ..result import _row
 from ..study import _bytes
 from . import cluster
-from .experiment import Experiment, Grid, built, load, refuse
-from .programs import Hashes, Missing, ready
+from .experiment import Experiment, Grid, built, load, refuse, twice
+from .programs import Hashes, Missing, cache_dir, label_of, ready, say
 from .runner import Runner
 from .table import SCHEMA, Sweep
 
@@ -23,12 +23,6 @@ __all__ = ["sweep", "plan", "Plan", "Sweep", "Experiment", "Grid", "load", "cach
 
 #: Machines of a pass, unless there are workers without work.
 WIDTH = 32
-
-
-def cache_dir() -> Path:
-    """Where results are kept unless told otherwise: `farreach/sweep` in the user's cache directory."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "farreach" / "sweep"
 
 
 def _experiment(given: Any, keys: Mapping[str, Any]) -> Experiment:
@@ -52,44 +46,63 @@ class _Point:
     def names(self) -> Dict[str, Any]:
         return {"program": self.program, "machine": self.machine.name, "limit": self.limit, "seed": self.seed}
 
+    def __str__(self) -> str:
+        limit = "" if self.limit is None else f" up to {self.limit:,}"
+        return f"machine {self.machine.name!r} on {self.program!r}{limit} with seed {self.seed}"
+
 
 class Points:
     """Points of programs that are ready, the cache that knows some of them, and what runs the others."""
 
-    def __init__(self, cache: Union[str, os.PathLike[str], None], on: str, memory: Union[int, str, None], quiet: bool):
+    def __init__(
+        self, cache: Union[str, os.PathLike[str], None], place: cluster.Place, memory: Optional[int], quiet: bool
+    ):
         self.dir = Path(cache) if cache is not None else cache_dir()
         self.dir.mkdir(parents=True, exist_ok=True)
         self.cache = _core.Cache(str(self.dir))
         self.hashes = Hashes(self.dir)
-        self.place, self.quiet = cluster.Place(on), quiet
-        self.budget = _bytes("memory", memory)
+        self.place, self.quiet, self.budget = place, quiet, memory
         self.storage: Dict[str, Mapping[str, Any]] = {}
         #: Results that were in the cache, by their keys.
         self._found: Dict[str, str] = {}
+        self._said: Set[str] = set()
 
     def known(self, keys: Sequence[str]) -> Dict[str, str]:
         """The results that are there of these keys, as JSON."""
         new = [key for key in dict.fromkeys(keys) if key not in self._found]
-        self._found.update({key: text for key, text in zip(new, self.cache.get(new)) if text is not None})
+        texts, unfit = self.cache.get(new)
+        for line in unfit:
+            # Until it is computed again, a result is asked for more than once.
+            if line not in self._said:
+                say(line)
+            self._said.add(line)
+        self._found.update({key: text for key, text in zip(new, texts) if text is not None})
         return {key: self._found[key] for key in keys if key in self._found}
 
     def programs(
-        self, tables: Sequence[Mapping[str, Any]], limits: List[Optional[int]], record: bool
+        self, tables: Sequence[Mapping[str, Any]], limits: List[Optional[int]], record: bool, faults: List[str]
     ) -> Tuple[List[Tuple[str, str]], List[str]]:
-        """Programs that are ready (JSON and name), and what is said of those that are not."""
-        found, missing, faults = [], [], []
+        """Programs that are ready (JSON and name), and what is said of those that are not. What is wrong goes into
+        `faults`."""
+        found: List[Tuple[str, str]] = []
+        missing: List[str] = []
+        seen: Dict[str, str] = {}
+        for name in twice(map(label_of, tables)):
+            faults.append(f"program {name} is there twice; keys `name` tell programs apart")
         for table in tables:
             try:
                 text, label, options = ready(table, limits, self.dir, self.hashes, record)
                 if options:
                     self.storage[json.loads(text)["trace"]["file"]] = options
-                found.append((text, label))
+                if text not in seen:
+                    found.append((text, label))
+                elif seen[text] != label:
+                    faults.append(f"program {label!r} is program {seen[text]!r} by another name")
+                seen.setdefault(text, label)
             except Missing as error:
                 missing.append(str(error))
             except (Error, OSError, ValueError, ImportError) as error:
                 faults.append(str(error))
-        if faults:
-            raise ExperimentError(faults)
         return found, missing
 
     def answers(self, points: Sequence[_Point]) -> Tuple[Dict[str, Any], Dict[str, str]]:
@@ -166,33 +179,66 @@ def _time(seconds: float) -> str:
 _RESULT_BYTES = 12_000
 
 
-def _points(experiment: Experiment, at: Points, record: bool) -> Tuple[List[_Point], List[str], int]:
+def _points(experiment: Experiment, at: Points, record: bool, faults: List[str]) -> Tuple[List[_Point], List[str], int]:
     """Points that are ready, programs that are not, and the number of all points. Every fault is found before a
-    program is recorded."""
-    tables, machines, seeds, limits = experiment.expand()
+    program is recorded, and refused together with those in `faults`."""
+    tables, machines, seeds, limits = experiment.expand(faults)
 
     def ready_points(record: bool) -> Tuple[List[_Point], List[str]]:
-        programs, missing = at.programs(tables, limits, record)
-        faults, points = [], []
+        programs, missing = at.programs(tables, limits or [None], record, faults)
+        points: List[_Point] = []
+        keys: Dict[Tuple[str, str], _Point] = {}
         for text, label in programs:
             for limit in limits:
                 for seed in seeds:
                     for machine in machines:
                         try:
                             sought = _core.sought(machine._tuple(), seed, text, label, limit)
-                            points.append(_Point(label, machine, limit, seed, sought))
-                        except (Error, OSError) as error:
+                        except (Error, OSError, OverflowError, TypeError) as error:
                             faults.append(str(error))
-        refuse(faults)
+                            continue
+                        point = _Point(label, machine, limit, seed, sought)
+                        same = keys.setdefault((label, sought.key), point)
+                        if same is not point:
+                            faults.append(f"{point} is the same point as {same}")
+                        points.append(point)
         return points, missing
 
     points, missing = ready_points(False)
     there = at.known([point.sought.key for point in points])
     unseen = {point.machine.name: point.machine for point in points if point.sought.key not in there}
-    built(machines if missing else unseen.values())
+    built(machines if missing or faults else unseen.values(), faults)
+    refuse(faults)
     if record and missing:
         points, missing = ready_points(True)
+        refuse(faults)
     return points, missing, len(tables) * len(machines) * len(seeds) * len(limits)
+
+
+def _prepared(
+    experiment: Any,
+    keys: Mapping[str, Any],
+    on: str,
+    cache: Union[str, os.PathLike[str], None],
+    memory: Union[int, str, None],
+    dashboard: bool,
+    quiet: bool,
+) -> Tuple[Experiment, Points, List[str]]:
+    """The experiment and where it runs, and what is wrong with the latter, to be refused together with the rest."""
+    faults: List[str] = []
+    described = _experiment(experiment, keys)
+    budget = None
+    try:
+        cluster.check(on, dashboard)
+    except ExperimentError as error:
+        faults += error.faults
+    try:
+        budget = _bytes("memory", memory)
+        if budget == 0:
+            faults.append(f"memory = {memory!r} is not allowed: a size such as 8G is")
+    except ValueError as error:
+        faults.append(str(error))
+    return described, Points(cache, cluster.Place(on, dashboard), budget, quiet), faults
 
 
 def plan(
@@ -207,9 +253,13 @@ def plan(
     Raises:
         ExperimentError: with every fault of the experiment.
     """
-    cluster.check(on)
-    at = Points(cache, on, None, True)
-    points, missing, total = _points(_experiment(experiment, keys), at, False)
+    described, at, faults = _prepared(experiment, keys, on, cache, None, False, True)
+    if described.search is not None:
+        from .search import prepared
+
+        prepared(described, at, faults, record=False)
+        raise ExperimentError(["a search has no plan: what it runs depends on what it finds"])
+    points, missing, total = _points(described, at, False, faults)
     there = at.known([point.sought.key for point in points])
     sought = {p.sought.key: p.sought for p in points if p.sought.key not in there}
     workers = cluster.workers_of(on)
@@ -235,6 +285,7 @@ def sweep(
     on: str = "local",
     cache: Union[str, os.PathLike[str], None] = None,
     memory: Union[int, str, None] = None,
+    dashboard: bool = False,
     quiet: bool = False,
     **keys: Any,
 ) -> Sweep:
@@ -246,10 +297,12 @@ def sweep(
     Args:
         experiment: a TOML file, a dict of its tables, or an `Experiment`; or nothing, and its parts as `programs=`,
             `machines=`, `seeds=`, `limits=`.
-        on: where passes run: `local` or `local:N` (N processes here), `tcp://HOST:PORT` (a Dask scheduler), or a TOML
-            file that describes a batch system.
+        on: where passes run: `local` or `local:N` (N processes here), `tls://HOST:PORT` or `tcp://HOST:PORT` (a Dask
+            scheduler), or a TOML file that describes a batch system.
         cache: folder of results; default: `farreach/sweep` in the user's cache directory.
         memory: most memory of a worker, such as "8G": a pass of several points that takes more is cut in two.
+        dashboard: show Dask's dashboard, with `on="local"`: a page on 127.0.0.1, which every user of this machine can
+            read.
         quiet: no progress on standard error.
 
     Returns:
@@ -265,15 +318,13 @@ def sweep(
     >>> table.frame["config.entries"].tolist()
     [16, 32]
     """
-    cluster.check(on)
-    described = _experiment(experiment, keys)
-    at = Points(cache, on, memory, quiet)
+    described, at, faults = _prepared(experiment, keys, on, cache, memory, dashboard, quiet)
     with at.place:
-        if described.search:
+        if described.search is not None:
             from .search import search
 
-            return search(described, at)
-        points, _, _ = _points(described, at, True)
+            return search(described, at, faults)
+        points, _, _ = _points(described, at, True, faults)
         found, failed = at.answers(points)
     rows = [_row_of(point, found[point.sought.key]) for point in points if point.sought.key in found]
     failures = [

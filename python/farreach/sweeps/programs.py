@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import secrets
+import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from .. import _command, _core, study
 from ..errors import Error
@@ -18,15 +21,21 @@ from .experiment import canonical
 Ready = Tuple[str, str, Dict[str, Any]]
 
 
+def cache_dir() -> Path:
+    """Where results are kept unless told otherwise: `farreach/sweep` in the user's cache directory."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "farreach" / "sweep"
+
+
 class Hashes:
     """Hashes of traces, remembered as long as nothing about the file has changed."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "hashes.json"
-        try:
-            self._known: Dict[str, Any] = json.loads(self._file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            self._known = {}
+        known, unfit = _core.kept(self._file, "hashes", "")
+        if unfit:
+            say(f"{self._file}: not used, because {unfit}; hashes are computed again")
+        self._known: Dict[str, Any] = json.loads(known) if known else {}
 
     def get(self, name: str, facts: Any) -> Optional[str]:
         known = self._known.get(name)
@@ -34,21 +43,41 @@ class Hashes:
 
     def put(self, name: str, facts: Any, value: str) -> None:
         self._known[name] = {"facts": facts, "hash": value}
-        write_whole(self._file, json.dumps(self._known, sort_keys=True))
+        _remove_if_no_file(self._file)
+        _core.keep(self._file, "hashes", "", json.dumps(self._known, sort_keys=True))
+
+
+def say(line: str) -> None:
+    """A line for people, on standard error."""
+    print(f"farreach: {line}", file=sys.stderr)
+
+
+def _remove_if_no_file(path: Path) -> None:
+    """A pipe would be written into, and would wait for a reader."""
+    if os.path.lexists(path) and not path.is_file() and not path.is_dir():
+        path.unlink()
+
+
+@contextlib.contextmanager
+def whole(file: Path) -> Iterator[Path]:
+    """A name to write to in place of that of a file, which then gets the file's. The mode is that of the umask."""
+    partial = file.with_name(f".{file.name}.{secrets.token_hex(8)}.partial")
+    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
+    try:
+        yield partial
+        with open(partial, "rb") as written:
+            os.fsync(written.fileno())
+        os.replace(partial, file)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise
 
 
 def write_whole(file: Path, text: str) -> None:
     """Writes a file whole or not at all."""
-    handle, partial = tempfile.mkstemp(dir=file.parent, prefix=file.name, suffix=".partial")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(partial, file)
-    except BaseException:
-        os.unlink(partial)
-        raise
+    with whole(file) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def _facts(path: str) -> List[List[Any]]:
@@ -59,7 +88,11 @@ def _facts(path: str) -> List[List[Any]]:
 
 
 def hash_of(path: str, hashes: Hashes) -> str:
-    """The hash of a trace."""
+    """The hash of a trace.
+
+    Raises:
+        OSError: it is no file and no folder, a pipe, say, or cannot be read.
+    """
     path = os.path.abspath(path)
     facts = _facts(path)
     found = hashes.get(path, facts)
@@ -74,15 +107,23 @@ def is_remote(file: str) -> bool:
     return "://" in file
 
 
-def download(url: str, options: Mapping[str, Any], folder: Path, expected: Optional[str] = None) -> Tuple[Path, str]:
+def download(
+    url: str,
+    options: Mapping[str, Any],
+    folder: Path,
+    expected: Optional[str] = None,
+    hash_of: Callable[[str], str] = _core.hash_of,
+) -> Tuple[Path, str]:
     """Brings an object here, under its hash. Returns its path and the hash."""
     import fsspec
 
     # The end of the name says nothing about the content, but people like to see it.
     suffix = "-" + os.path.basename(url)
-    if expected is not None and (folder / (expected + suffix)).exists():
-        return folder / (expected + suffix), expected
-    folder.mkdir(parents=True, exist_ok=True)
+    if expected is not None:
+        there = folder / (expected + suffix)
+        if there.is_file() and hash_of(str(there)) == expected:
+            return there, expected
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     fs, path = fsspec.core.url_to_fs(url, **options)
     handle, partial = tempfile.mkstemp(dir=folder, suffix=".partial")
     os.close(handle)
@@ -118,12 +159,13 @@ def _remote(url: str, options: Mapping[str, Any], cache: Path, hashes: Hashes) -
 
 def _recording(table: Mapping[str, Any], limit: Optional[int], cache: Path) -> Path:
     """Where the trace of a command or of a program of the catalogue is kept."""
-    name = "-".join(str(table.get("name") or _label(table)).replace("/", " ").split())[:40]
+    name = "-".join(str(table.get("name") or label_of(table)).replace("/", " ").split())[:40]
     digest = hashlib.blake2b(canonical([table, limit]).encode(), digest_size=8).hexdigest()
     return cache / "traces" / f"{name}-{digest}.frt"
 
 
-def _label(table: Mapping[str, Any]) -> str:
+def label_of(table: Mapping[str, Any]) -> str:
+    """What results call a program."""
     if "name" in table:
         return str(table["name"])
     if "trace" in table:
@@ -142,7 +184,7 @@ class Missing(Error):
 
 def _kernel(table: Mapping[str, Any]) -> Optional[str]:
     """The kernel of a table, as JSON; None: it is a program of the catalogue."""
-    text = _label({key: value for key, value in table.items() if key != "name"})
+    text = label_of({key: value for key, value in table.items() if key != "name"})
     name = text.split(":")[1].partition("/")[2] or text.split(":")[1]
     known = json.loads(_command.run(["workloads", "--json"]))["workloads"]
     kinds = {row["name"].rpartition("/")[2]: row["type"] for row in known}
@@ -154,9 +196,9 @@ def ready(table: Mapping[str, Any], limits: List[Optional[int]], cache: Path, ha
 
     Raises:
         Missing: it would have to be recorded, and `record` is false.
-        Error, OSError: it cannot be had.
+        Error, OSError: it cannot be had, or it failed.
     """
-    label, options = _label(table), dict(table.get("storage", {}))
+    label, options = label_of(table), dict(table.get("storage", {}))
     if "workload" in table:
         kernel = _kernel(table)
         if kernel is not None:
@@ -171,21 +213,78 @@ def ready(table: Mapping[str, Any], limits: List[Optional[int]], cache: Path, ha
         size = sum(fact[1] for fact in _facts(os.path.abspath(file)))
         return _trace(os.path.abspath(file), form, found, size), label, {}
     limit = None if None in limits else max(filter(None, limits))
-    file = str(_recording(table, limit, cache))
-    if not os.path.exists(file):
+    path, what = _recording(table, limit, cache), canonical([table, limit])
+    if not _is_kept(path, what, hashes, said=record):
         if not record:
+            _can_start(table, label)
             raise Missing(f"{label}: its trace would be recorded")
-        os.makedirs(os.path.dirname(file), exist_ok=True)
-        print(f"farreach: recording {label}", file=sys.stderr)
-        if "command" in table:
-            study.record(table["command"], file, limit=limit, cwd=table.get("cwd"), stdin=study.subprocess.DEVNULL)
-        else:
-            words = ["workloads", str(table["workload"]), "--trace", "-o", file]
-            words += [word for key in ("size", "seed") if key in table for word in (f"--{key}", str(table[key]))]
-            _command.run(words + (["--limit", str(limit)] if limit else []), statuses=range(256))
-        if not os.path.exists(file):
-            raise Error(f"{label}: it could not be recorded")
-    return _trace(file, None, hash_of(file, hashes), os.path.getsize(file)), label, {}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        say(f"recording {label}")
+        _record(table, label, path, limit)
+        _core.keep(path.with_suffix(".json"), "hash", what, json.dumps(hash_of(str(path), hashes)))
+    return _trace(str(path), None, hash_of(str(path), hashes), os.path.getsize(path)), label, {}
+
+
+def _is_kept(path: Path, what: str, hashes: Hashes, said: bool) -> bool:
+    """Whether a recording is there, and is what it was when it was made: its hash is beside it. `said`: that it is not
+    has been said."""
+    if not os.path.lexists(path):
+        return False
+    beside = path.with_suffix(".json")
+    try:
+        then, unfit = _core.kept(beside, "hash", what)
+        if then is not None and json.loads(then) == hash_of(str(path), hashes):
+            return True
+        why = f"of {beside} {unfit}" if unfit else f"{beside} is not there, which has its hash"
+        why = why if then is None else "it is another than when it was recorded"
+    except OSError as error:
+        why = str(error)
+    if not said:
+        say(f"{path}: not used, because {why}; it is recorded again")
+    _remove_if_no_file(path)
+    return False
+
+
+def _can_start(table: Mapping[str, Any], label: str) -> None:
+    """Refuses a command that there is not, before anything runs."""
+    if "command" not in table:
+        return
+    name, folder = study._words(table["command"])[0], table.get("cwd", "")
+    if folder and not os.path.isdir(folder):
+        raise Error(f"program {label!r}: cwd = {folder!r} is not allowed: it must be a folder")
+    if "/" in name:
+        found = shutil.which(os.path.join(folder, name))
+    else:
+        found = shutil.which(name, path=_command.user_environment().get("PATH"))
+    if found is None:
+        raise Error(f"program {label!r}: there is no program {name!r}")
+
+
+def _record(table: Mapping[str, Any], label: str, path: Path, limit: Optional[int]) -> None:
+    """Records a command or a program of the catalogue.
+
+    Raises:
+        Error: it cannot be recorded, or it failed: what it did then is not what is asked about.
+    """
+    if "command" in table:
+        null = study.subprocess.DEVNULL
+        status = study._recorded(table["command"], path, limit, table.get("cwd"), null, None)
+        expected = table.get("status", 0)
+        # At its limit a program is ended, and has none of its own.
+        if status != expected and not (limit and status == 0):
+            with contextlib.suppress(OSError):
+                path.unlink()
+            raise Error(
+                f"program {label!r} failed: its exit status is {status}, not {expected}; if it is right so, "
+                f"status = {status} in its table says it"
+            )
+    else:
+        words = ["workloads", str(table["workload"]), "--trace", "-o", str(path)]
+        words += [word for key in ("size", "seed") if key in table for word in (f"--{key}", str(table[key]))]
+        # A server is ended by a signal.
+        _command.run(words + (["--limit", str(limit)] if limit else []), statuses=[*range(125), *range(131, 256)])
+    if not path.exists():
+        raise Error(f"{label}: it could not be recorded")
 
 
 def _trace(file: str, form: Optional[str], found: str, size: int) -> str:

@@ -115,7 +115,7 @@ class Runner:
             futures[name] = future
             future.add_done_callback(done.put)
 
-        self._show.link(client)
+        self._show.link(self.place.link)
         client.subscribe_topic(self._topic, lambda event: self._show.told(event[1]))
         try:
             for name in list(self._waiting):
@@ -218,10 +218,9 @@ class _Show:
     def expect(self, passes: Any) -> None:
         self._total = sum(_width(work) for work in passes)
 
-    def link(self, client: Any) -> None:
-        link = getattr(client, "dashboard_link", None)
-        if link and not self._quiet:
-            self.note(f"{self._total - self._points} points; Dask's dashboard: {link}")
+    def link(self, dashboard: Optional[str]) -> None:
+        where = f"; Dask's dashboard: {dashboard}" if dashboard else ""
+        self.note(f"{self._total - self._points} points{where}")
 
     def told(self, event: Mapping[str, Any]) -> None:
         before = self._under_way.get(event["worker"], 0)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
+import math
 import re
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import _core
 from ..errors import Error, ExperimentError
 from ..machine import Machine
-from .experiment import Experiment, Grid, _holds, _machine, _values, canonical, evaluate
+from .experiment import MOST_POINTS, Experiment, Grid, _holds, _machine, canonical, evaluate, is_whole, refuse
+from .programs import say
 from .table import Sweep
 
 if TYPE_CHECKING:
@@ -21,28 +25,32 @@ _SAMPLERS = ("tpe", "nsga2", "random")
 _COMPARISON = re.compile(r"(?P<left>[^<>=!]+)(?P<sign><=|>=|<|>)(?P<right>[^<>=!]+)")
 
 
-def _texts(value: Any) -> List[str]:
-    return [value] if isinstance(value, str) else list(value)
-
-
 class _Settings:
-    """The table `search`, checked."""
+    """The table `search`, checked: faults go into a list."""
 
-    def __init__(self, table: Mapping[str, Any]) -> None:
-        faults = [
+    def __init__(self, table: Mapping[str, Any], faults: List[str]) -> None:
+        faults += [
             f"search: unknown key {key!r}: {', '.join(sorted(_KEYS))} are allowed" for key in sorted(set(table) - _KEYS)
         ]
-        self.objectives = _texts(table.get("objective", []))
-        self.subject_to = _texts(table.get("subject_to", []))
+
+        def texts(name: str) -> List[str]:
+            value = table.get(name, [])
+            if isinstance(value, str):
+                return [value]
+            if isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):
+                return list(value)
+            faults.append(f"search.{name} = {value!r} is not allowed: an expression is, or a list of them")
+            return []
+
+        self.objectives, self.subject_to, self.maximize = map(texts, ("objective", "subject_to", "maximize"))
         self.trials, self.batch = table.get("trials", 100), table.get("batch", 8)
         self.seed, self.sampler = table.get("seed", 0), table.get("sampler", "tpe")
-        self.maximize = _texts(table.get("maximize", []))
         if not 1 <= len(self.objectives) <= 3:
             faults.append("search.objective: one to three expressions over columns are allowed, such as 'misses'")
-        for name in ("trials", "batch"):
+        for name, least, most in (("trials", 1, MOST_POINTS), ("batch", 1, MOST_POINTS), ("seed", 0, (1 << 32) - 1)):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                faults.append(f"search.{name} = {value!r} is not allowed: a whole number of at least 1 is")
+            if not is_whole(value, least, most):
+                faults.append(f"search.{name} = {value!r} is not allowed: a whole number from {least} to {most:,} is")
         if self.sampler not in _SAMPLERS:
             faults.append(f"search.sampler = {self.sampler!r} is not allowed: one of {', '.join(_SAMPLERS)} is")
         faults += [
@@ -55,8 +63,16 @@ class _Settings:
             for text in self.maximize
             if text not in self.objectives
         ]
-        if faults:
-            raise ExperimentError(faults)
+
+    def expressions(self) -> Iterator[Tuple[str, str]]:
+        """All expressions, each with the key that it stands under."""
+        for text in self.objectives:
+            yield "objective", text
+        for text in self.subject_to:
+            found = _COMPARISON.fullmatch(text.strip())
+            if found:
+                yield "subject_to", found["left"].strip()
+                yield "subject_to", found["right"].strip()
 
     def violation(self, text: str, row: Mapping[str, Any]) -> float:
         """How far a condition is from being met; at most 0 if it is."""
@@ -68,24 +84,92 @@ class _Settings:
         return max(difference, 1e-12) if difference == 0 and "=" not in found["sign"] else difference
 
 
-def _space(experiment: Experiment) -> List[Tuple[Grid, Dict[str, List[Any]]]]:
+#: A grid with its values by key.
+Space = List[Tuple[Grid, Dict[str, List[Any]]]]
+#: So many combinations of a grid are tried to find one that is a machine.
+_TRIES = 1000
+#: What a machine runs to find out which columns its row has.
+_SAMPLE = "workload:gups:size=64K,references=1K"
+
+
+def _space(experiment: Experiment, faults: List[str]) -> Space:
     """Each grid with the values of its keys."""
-    faults: List[str] = []
-    space = []
-    for grid in experiment._grids(faults):
+    space: Space = []
+    # `expand` has said what is wrong with their tables.
+    for grid in experiment._grids([]):
         if isinstance(grid, Machine):
             faults.append(f"machine {grid.name!r}: a search needs a grid of keys")
             continue
-        if grid.list or grid.sample is not None:
-            faults.append(f"machine {grid.name!r}: a search takes a grid; list and sample are for sweeps")
         try:
+            values, _ = grid._choices()
             _machine(grid.name)
-            space.append((grid, {key: _values(key, given) for key, given in grid.grid.items()}))
+            space.append((grid, values))
+        except ExperimentError as error:
+            faults += error.faults
         except (Error, OSError, ValueError) as error:
             faults.append(str(error))
-    if faults:
-        raise ExperimentError(faults)
+        if grid.list or grid.sample is not None:
+            faults.append(f"machine {grid.name!r}: a search takes a grid; list and sample are for sweeps")
     return space
+
+
+def _sample_row(grid: Grid, values: Mapping[str, List[Any]], faults: List[str]) -> Optional[Dict[str, Any]]:
+    """The names that expressions may use, with values, of a machine of a grid: it runs a moment on a kernel."""
+    from . import _Point, _row_of
+
+    combinations = itertools.product(*values.values())
+    some = itertools.islice(combinations, _TRIES)
+    machines = (_chosen(grid, dict(zip(values, combination))) for combination in some)
+    machine = next((machine for machine in machines if machine is not None), None)
+    if machine is None:
+        if next(combinations, None) is None:
+            faults.append(f"machine {grid.name!r}: no combination is a machine that meets the conditions")
+        return None
+    program = _core.kernel_program(_SAMPLE)
+    assert program, "it is a kernel"
+    sought = _core.sought(machine._tuple(), 0, program, _SAMPLE, None)
+    try:
+        ((_, text),) = _core.run_pass(_core.plan([sought], 1, 1)[0], 1, None)
+    except Error:
+        return None
+    return _means([_row_of(_Point(_SAMPLE, machine, None, 0, sought), text)])
+
+
+def _check_expressions(settings: _Settings, space: Space, faults: List[str]) -> None:
+    """Refuses expressions that are none, or name what a machine does not have."""
+    for grid, values in space:
+        names = _sample_row(grid, values, faults)
+        if names is None:
+            continue
+        for key, text in settings.expressions():
+            try:
+                value = evaluate(text, names)
+                if not isinstance(value, (int, float)):
+                    raise ValueError(f"{text!r} is {'nothing' if value is None else repr(value)}, and no number")
+            except ArithmeticError:
+                pass  # of these values
+            except ValueError as error:
+                faults.append(f"search.{key}, machine {grid.name!r}: {error}")
+
+
+def prepared(
+    experiment: Experiment, at: Points, faults: List[str], record: bool
+) -> Tuple[_Settings, Space, List[Tuple[str, str]], List[int], List[Optional[int]]]:
+    """What a search needs: settings, space, programs, seeds and limits. Every fault is found before a program is
+    recorded, and refused together with those in `faults`."""
+    if importlib.util.find_spec("optuna") is None:
+        faults.append("a search needs optuna: pip install optuna")
+    tables, _, seeds, limits = experiment.expand(faults)
+    given = experiment.search
+    settings = _Settings(given if isinstance(given, Mapping) else {}, faults)
+    space = _space(experiment, faults)
+    _check_expressions(settings, space, faults)
+    programs, missing = at.programs(tables, limits or [None], False, faults)
+    refuse(faults)
+    if record and missing:
+        programs, _ = at.programs(tables, limits, True, faults)
+        refuse(faults)
+    return settings, space, programs, seeds, limits
 
 
 def _means(rows: Sequence[Mapping[str, Any]]) -> Dict[str, Any]:
@@ -102,25 +186,13 @@ def _means(rows: Sequence[Mapping[str, Any]]) -> Dict[str, Any]:
     return means
 
 
-def search(experiment: Experiment, at: Points) -> Sweep:
-    """Runs the search of an experiment."""
-    try:
-        import optuna
-    except ImportError:
-        raise ExperimentError(["a search needs optuna: pip install optuna"]) from None
+def search(experiment: Experiment, at: Points, faults: List[str]) -> Sweep:
+    """Runs the search of an experiment; `faults` are refused together with its own."""
+    settings, space, programs, seeds, limits = prepared(experiment, at, faults, record=True)
+    import optuna
+
     from . import _Point, _row_of
 
-    settings = _Settings(experiment.search or {})
-    space = _space(experiment)
-    # Machines come from the search: what else there is is checked here.
-    checked = Experiment(
-        experiment.programs,
-        [grid.name for grid, _ in space if _is_name(grid.name)] or ["t94/single"],
-        experiment.seeds,
-        experiment.limits,
-    )
-    tables, _, seeds, limits = checked.expand()
-    programs, _ = at.programs(tables, limits, True)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     # Since Optuna 5 a trial is told; before, the sampler asks.
     told = hasattr(optuna.trial.Trial, "set_constraint")
@@ -172,12 +244,21 @@ def search(experiment: Experiment, at: Points) -> Sweep:
                 continue
             means = _means(rows[machine.name])
             trial.set_user_attr("machine", machine.name)
-            violations = [settings.violation(text, means) for text in settings.subject_to]
+            try:
+                violations = [settings.violation(text, means) for text in settings.subject_to]
+                values = [float(evaluate(text, means)) for text in settings.objectives]
+                if not all(map(math.isfinite, values)):
+                    raise ArithmeticError(f"an objective is {values}")
+            except (ArithmeticError, ValueError) as error:
+                # What it found is in the table; it is no candidate.
+                say(f"{machine.name}: {error}")
+                study.tell(trial, state=optuna.trial.TrialState.FAIL)
+                continue
             trial.set_user_attr("violations", violations or [0.0])
             for text, violation in zip(settings.subject_to, violations):
                 if told:
                     trial.set_constraint(text, violation)
-            study.tell(trial, [float(evaluate(text, means)) for text in settings.objectives])
+            study.tell(trial, values)
     about: Dict[str, Any] = {"name": experiment.name, "model": _core.model(), "experiment": experiment.to_dict()}
     best = [
         {"machine": trial.user_attrs["machine"], **dict(zip(settings.objectives, trial.values))}
@@ -190,15 +271,11 @@ def search(experiment: Experiment, at: Points) -> Sweep:
     return Sweep([row for some in rows.values() for row in some], list(failures.values()), about)
 
 
-def _is_name(name: str) -> bool:
-    return "/" in name or ".toml" in name
-
-
 def _chosen(grid: Grid, keys: Mapping[str, Any]) -> Union[Machine, None]:
     """The machine of these keys; None if they do not go together."""
     try:
         machine = _machine(grid.name).with_(**keys)
         _core.build(machine._tuple(), 0)
         return machine if all(_holds(condition, machine.config) for condition in grid.where) else None
-    except (Error, ValueError):
+    except (Error, ValueError, ArithmeticError):
         return None

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence, Union
 
-from .programs import write_whole
+from .programs import whole, write_whole
 
 if TYPE_CHECKING:
     from ..plots import SweepPlots
@@ -101,13 +101,8 @@ class Sweep:
         path.mkdir(parents=True, exist_ok=True)
         table = pa.Table.from_pandas(self.frame, preserve_index=False)
         table = table.replace_schema_metadata({"schema": SCHEMA})
-        partial = path / "table.parquet.partial"
-        try:
+        with whole(path / "table.parquet") as partial:
             pq.write_table(table, partial, compression="zstd")
-            os.replace(partial, path / "table.parquet")
-        finally:
-            if partial.exists():
-                partial.unlink()
         out = io.StringIO()
         self.frame.to_csv(out, index=False, lineterminator="\n")
         write_whole(path / "table.csv", out.getvalue())
@@ -128,9 +123,10 @@ class Sweep:
 
         path = Path(folder)
         about = json.loads((path / "sweep.json").read_text(encoding="utf-8"))
-        if about.get("schema") != SCHEMA:
-            raise ValueError(f"{path}: schema = {about.get('schema')!r} is not allowed: it must be {SCHEMA!r}")
-        failures, _ = about.pop("failures"), about.pop("points")
+        schema = about.get("schema") if isinstance(about, dict) else None
+        if schema != SCHEMA:
+            raise ValueError(f"{path}: schema = {schema!r} is not allowed: it must be {SCHEMA!r}")
+        failures, _ = about.pop("failures", []), about.pop("points", None)
         sweep = cls([], failures, {key: value for key, value in about.items() if key != "schema"})
         sweep._frame = pd.read_parquet(path / "table.parquet")
         return sweep

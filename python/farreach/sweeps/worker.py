@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from .. import _core
 from ..errors import SimulationError
-from .programs import TraceChanged, _facts, download, is_remote
+from .programs import TraceChanged, _facts, cache_dir, download, is_remote
 
 #: How often a worker tells how far it is, in seconds.
 TELL = 2.0
@@ -23,19 +22,24 @@ class OverBudget(Exception):
 
 
 def _objects() -> Path:
-    """Where a worker keeps what it fetches."""
+    """Where a worker keeps what it fetches: a folder that others cannot write into."""
     given = os.environ.get("FARREACH_OBJECTS")
-    return Path(given) if given else Path(tempfile.gettempdir()) / f"farreach-objects-{os.getuid()}"
+    return Path(given) if given else cache_dir() / "objects"
+
+
+def _hash(file: str) -> str:
+    """The hash of a trace, which is computed once as long as nothing about it has changed."""
+    facts = _facts(file)
+    if _known.get(file, (None, ""))[0] != facts:
+        _known[file] = facts, _core.hash_of(file)
+    return _known[file][1]
 
 
 def _local(file: str, expected: str, storage: Mapping[str, Mapping[str, Any]]) -> str:
     """A trace on this machine, with the content that the sweep began with."""
     if is_remote(file):
-        return str(download(file, storage.get(file, {}), _objects(), expected)[0])
-    facts = _facts(file)
-    if _known.get(file, (None, ""))[0] != facts:
-        _known[file] = facts, _core.hash_of(file)
-    found = _known[file][1]
+        return str(download(file, storage.get(file, {}), _objects(), expected, _hash)[0])
+    found = _hash(file)
     if found != expected:
         raise TraceChanged(f"{file}: the trace has changed: its hash is {found}, the sweep began with {expected}")
     return file

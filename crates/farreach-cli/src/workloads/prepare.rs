@@ -5,11 +5,12 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, bail, ensure};
 use farreach_kernels::Rng;
 use farreach_live::guarded::{Ended, Start};
+use farreach_live::tool;
 use farreach_trace::Partial;
 use farreach_types::addr::Bytes;
 
@@ -30,7 +31,7 @@ pub fn cache_dir() -> Result<PathBuf> {
 
 /// Those of the packages that are installed. Empty where there is no dpkg.
 pub fn installed<'a>(packages: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
-    let mut query = Command::new("dpkg-query");
+    let Ok(mut query) = tool::command("dpkg-query") else { return BTreeSet::new() };
     query.args(["-W", "-f=${db:Status-Status} ${Package}\n"]).args(packages).stderr(Stdio::null());
     let listed = query.output().map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     listed.lines().filter_map(|line| line.strip_prefix("installed ")).map(str::to_owned).collect()
@@ -51,7 +52,7 @@ pub fn install(program: &Program) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let mut apt = Command::new("apt-get");
+    let mut apt = tool::command("apt-get")?;
     apt.args(["install", "-y", "-qq", "--no-install-recommends"])
         .args(&missing)
         .env("DEBIAN_FRONTEND", "noninteractive");

@@ -63,9 +63,23 @@ fn what_was_run_is_not_run_again() {
     assert_eq!(files.len(), 5);
     std::fs::write(&files[0], "{").unwrap();
     std::fs::remove_file(&files[1]).unwrap();
+    let text = std::fs::read_to_string(&files[2]).unwrap();
+    let number = text.find("\"misses\":").unwrap() + 9;
+    let digit = if text.as_bytes()[number] == b'1' { "2" } else { "1" };
+    std::fs::write(&files[2], format!("{}{digit}{}", &text[..number], &text[number + 1..])).unwrap();
+    let (one, other) = (std::fs::read(&files[3]).unwrap(), std::fs::read(&files[4]).unwrap());
+    std::fs::write(&files[3], other).unwrap();
+    std::fs::write(&files[4], one).unwrap();
     let third = again();
-    assert!(third.err.contains("2 runs of machines in 1 pass,"), "{}", third.err);
+    assert!(third.err.contains("5 runs of machines in 1 pass,"), "{}", third.err);
     assert_eq!(first.out, third.out);
+    let said = |file: &std::path::Path, why: &str| {
+        third.err.contains(&format!("{}: not used, because {why}; the result is computed again", file.display()))
+    };
+    assert!(said(&files[0], "it is no file that farreach kept so"), "{}", third.err);
+    assert!(said(&files[2], "its checksum is another than when it was kept"), "{}", third.err);
+    assert!(files[3..].iter().all(|file| said(file, "it was kept under another key")), "{}", third.err);
+    assert!(!again().err.contains("not used"));
 
     // Other contents, limit or seed: other results.
     dir.write("sweep.lackey", sweep(201, 3));

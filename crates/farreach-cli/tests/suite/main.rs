@@ -14,6 +14,7 @@ mod cli_papers;
 mod cli_run;
 mod cli_sampling;
 mod cli_sim;
+mod cli_tools;
 mod cli_trap;
 mod cli_watch;
 mod cli_workloads;

@@ -5,6 +5,8 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{ForeignRawFd, Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
+use crate::tool;
+
 use super::raw::{fixed_layout, trace};
 use super::{Failure, Tried, beside, setting};
 
@@ -13,9 +15,9 @@ struct Waiting(Child);
 
 impl Waiting {
     fn start() -> Result<Waiting, Failure> {
-        let mut command = Command::new("cat");
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        child.map(Waiting).map_err(|e| Failure::of("starting cat", e))
+        let start =
+            |mut command: Command| command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        tool::command("cat").and_then(start).map(Waiting).map_err(|e| Failure::of("starting cat", e))
     }
 
     fn pid(&self) -> Pid {

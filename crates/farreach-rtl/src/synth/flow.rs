@@ -1,12 +1,11 @@
 //! From a module to cells and their timing: Yosys and abc, then OpenSTA.
 
-use crate::compile::{run, version};
+use crate::compile::{run, start, version};
 use crate::modules::{Module, Parameters};
 use crate::sources::{SOURCES, needed};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 /// A library of cells that can be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,7 +120,7 @@ pub fn map(module: &Module, parameters: &Parameters, quick: bool, cells: &Cells,
         let file = dir.join(name);
         fs::write(&file, text).map_err(|e| format!("{}: {e}", file.display()))?;
     }
-    run(Command::new("yosys").current_dir(dir).args(["-q", "-l", "yosys.log", "synth.ys"]), module.name)
+    run(start("yosys", "yosys")?.current_dir(dir).args(["-q", "-l", "yosys.log", "synth.ys"]), module.name)
 }
 
 /// The shortest period of the clock that the netlist keeps, in ns, to a picosecond. Ports are registers of the same
@@ -147,7 +146,7 @@ pub fn period(dir: &Path, verilog: &str, cells: &Cells) -> Result<f64, String> {
         cells.liberty
     );
     fs::write(&script, text).map_err(|e| format!("{}: {e}", script.display()))?;
-    let mut sta = Command::new("sta");
+    let mut sta = start("sta", "opensta")?;
     sta.current_dir(dir).args(["-no_splash", "-exit", "time.tcl"]);
     let said = sta.output().map_err(|e| format!("sta: {e}"))?;
     let out = String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr);

@@ -248,7 +248,7 @@ fn find<'a>(all: &'a [Change], name: &str) -> Result<&'a Change> {
 /// The load of a server.
 fn load(args: &AdviseArgs) -> Result<Option<Load>> {
     let (Some(command), Some(port)) = (&args.load, args.port) else { return Ok(None) };
-    let commands = vec![vec!["sh".into(), "-c".into(), command.into()]];
+    let commands = vec![vec![farreach_live::tool::find("sh")?.into(), "-c".into(), command.into()]];
     Ok(Some(Load { commands, port, directory: std::env::current_dir()?, output: Output::unnamed()? }))
 }
 

@@ -11,7 +11,7 @@ use farreach_kernels::{KERNELS, Kernel, kernel};
 use farreach_machine::Progress;
 use farreach_papers::{ALIGNED, Program, Set, THEN};
 use farreach_report::format::counted;
-use farreach_sweep::{Cache, Program as Stream, hash_file};
+use farreach_sweep::{Cache, Kept, Program as Stream, hash_file, keep, kept};
 use farreach_trace::frt::TraceWriter;
 use farreach_types::addr::Bytes;
 use farreach_types::event::Source;
@@ -194,11 +194,13 @@ impl Programs {
         let limit = from.limit.unwrap_or(if from.small { SMALL_INSTRUCTIONS } else { FULL_INSTRUCTIONS });
         let dir = from.cache.dir().join("traces");
         std::fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
-        let file = dir.join(format!("{}-{limit}-{}.frt", program.name, from.seed));
-        if !file.exists()
-            && !record(program, &file, limit, from.seed).with_context(|| format!("recording {}", program.name))?
-        {
-            return Ok(false);
+        let what = format!("{}-{limit}-{}", program.name, from.seed);
+        let (file, beside) = (dir.join(format!("{what}.frt")), dir.join(format!("{what}.json")));
+        if !is_kept(&file, &beside, &what) {
+            if !record(program, &file, limit, from.seed).with_context(|| format!("recording {}", program.name))? {
+                return Ok(false);
+            }
+            keep(&beside, HASH, &what, &serde_json::to_string(&hash_file(&file)?)?)?;
         }
         // Two real programs may stand for one of the paper's, beside the kernel that does: their names keep them apart.
         self.add_trace(&format!("{}*", program.name), &program.stands_for, &file)?;
@@ -220,6 +222,27 @@ impl Programs {
         }
         Ok(Stream::kernel(name)?.unwrap_or_else(|| Stream::Micro(name.to_owned())))
     }
+}
+
+/// What is kept beside a recording.
+const HASH: &str = "hash";
+
+/// Whether a recording is there, and is what it was when it was made. `what`: its name and settings.
+fn is_kept(file: &Path, beside: &Path, what: &str) -> bool {
+    let Ok(there) = file.symlink_metadata() else { return false };
+    let why = match (kept(beside, HASH, what), hash_file(file)) {
+        (Kept::There(then), Ok(now)) if then == format!("\"{now}\"") => return true,
+        (Kept::There(_), Ok(_)) => "it is another than when it was recorded".into(),
+        (_, Err(error)) => error.to_string(),
+        (Kept::Nothing, _) => format!("{} is not there, which has its hash", beside.display()),
+        (Kept::Unfit(why), _) => format!("of {} {why}", beside.display()),
+    };
+    note(format_args!("{}: not used, because {why}; it is recorded again", file.display()));
+    // A pipe would be written into, and would wait for a reader.
+    if !there.is_file() {
+        let _ = std::fs::remove_file(file);
+    }
+    false
 }
 
 /// Stores the trace of a program's first instructions; false: interrupted, and there is no trace.

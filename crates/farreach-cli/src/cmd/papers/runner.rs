@@ -128,7 +128,7 @@ impl Runner<'_> {
                         (key, Err(Pass { program, label, limit: self.limit, work }))
                     }
                 };
-                match self.cache.get(&key) {
+                match self.cache.get(&key, note) {
                     Some(answer) => insert(results, request, answer),
                     None => {
                         match missing {
