@@ -10,7 +10,7 @@ use farreach_steps::{Attempt, End, Options, Run, run};
 use farreach_types::event::{Access, Kind};
 
 use crate::build::{SIGNALS, program, remove};
-use crate::differences::{DIFFERENCES, Difference, Place};
+use crate::differences::DIFFERENCES;
 use crate::recorded::{Recorded, record};
 
 /// How many unexplained differences of one program are listed.
@@ -56,17 +56,16 @@ pub struct Found {
 
 impl Found {
     /// Looks for a row that explains it.
-    fn row(&mut self, attempt: &Attempt, applies: impl Fn(&Difference) -> bool) -> bool {
+    fn explained(&mut self, attempt: &Attempt, right: &[Access], says: &[Access]) -> bool {
         let code = format!("{:?}", attempt.code);
-        let explains = |row: &Difference| row.codes.iter().any(|c| code.starts_with(c)) && applies(row);
-        match DIFFERENCES.iter().position(explains) {
-            Some(row) => {
-                self.rows.resize(DIFFERENCES.len(), false);
-                self.rows[row] = true;
-                true
-            }
-            None => false,
+        let row = DIFFERENCES
+            .iter()
+            .position(|row| row.codes.iter().any(|begin| code.starts_with(begin)) && (row.says)(right, says));
+        if let Some(row) = row {
+            self.rows.resize(DIFFERENCES.len(), false);
+            self.rows[row] = true;
         }
+        row.is_some()
     }
 
     fn note(&mut self, text: std::fmt::Arguments<'_>) {
@@ -124,7 +123,6 @@ fn compare_references(steps: &Run, recorded: &Recorded, found: &mut Found) {
     }
     let groups = groups(&recorded.accesses);
     let mut groups = groups.iter().peekable();
-    let mut before: Option<&Attempt> = None;
     for (i, attempt) in steps.attempts.iter().enumerate() {
         let fetch = Access { kind: Kind::Fetch, addr: attempt.at, size: attempt.length };
         let next_at = steps.attempts.get(i + 1).map(|next| next.at);
@@ -133,24 +131,14 @@ fn compare_references(steps: &Run, recorded: &Recorded, found: &mut Found) {
             // Nothing is right here.
             if next_at != Some(attempt.at) && groups.peek().filter(is_next).is_some() {
                 let group = groups.next().expect("peeked");
-                if !found.row(attempt, |row| row.place == Place::Faulted && group.references.is_empty()) {
-                    found.note(format_args!(
-                        "{:?} at {:#x} faults, recorded are a fetch and {}",
-                        attempt.code,
-                        attempt.at,
-                        list(group.references)
-                    ));
-                }
+                found.note(format_args!(
+                    "{:?} at {:#x} faults, recorded are a fetch and {}",
+                    attempt.code,
+                    attempt.at,
+                    list(group.references)
+                ));
             }
             continue;
-        }
-        if groups.peek().filter(is_next).is_none()
-            && let (Some(before), Some(group)) = (before, groups.peek())
-            && group.fetch.addr == before.at
-            && group.references.is_empty()
-            && found.row(before, |row| row.place == Place::BehindLast)
-        {
-            groups.next();
         }
         let Some(group) = groups.next() else {
             found.note(format_args!("{:?} at {:#x}: the recording has ended", attempt.code, attempt.at));
@@ -173,14 +161,9 @@ fn compare_references(steps: &Run, recorded: &Recorded, found: &mut Found) {
             return;
         }
         let (right, says) = (hide_frames(steps.of(attempt)), hide_frames(group.references));
-        if right != says
-            && !found.row(attempt, |row| {
-                row.place == Place::References && (attempt.locked || !row.locked) && (row.says)(&right, &says)
-            })
-        {
+        if right != says && !found.explained(attempt, &right, &says) {
             found.note_references(attempt, &right, &says);
         }
-        before = Some(attempt);
     }
     if let Some(group) = groups.next() {
         found.note(format_args!("recorded behind the end: {:x?} {}", group.fetch, list(group.references)));

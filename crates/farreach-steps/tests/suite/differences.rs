@@ -3,52 +3,28 @@
 
 use farreach_types::event::{Access, Kind};
 
-/// Where the recorder differs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// In the loads and stores of an instruction.
-    References,
-    /// It has one more fetch behind the last iteration of a repeated instruction.
-    BehindLast,
-    /// It has a fetch of an instruction that faulted.
-    Faulted,
-}
-
-/// A known difference.
+/// A known difference in the loads and stores of instructions.
 pub struct Difference {
     /// What the recorder says, in a few words.
     pub what: &'static str,
-    /// Beginnings of the names of the instructions (`iced_x86::Code`).
-    pub codes: &'static [&'static str],
-    /// Where it differs.
-    pub place: Place,
     /// The feature of the processor without which it cannot be observed.
     pub needs: &'static str,
-    /// Whether it is only so where the instruction is an atomic read-modify-write.
-    pub locked: bool,
-    /// Whether this is what the recorder says in place of the right loads and stores, which come first.
+    /// Beginnings of the names of the instructions (`iced_x86::Code`).
+    pub codes: &'static [&'static str],
+    /// Whether this (second) is what the recorder says in place of the right loads and stores (first).
     pub says: fn(&[Access], &[Access]) -> bool,
 }
 
-/// A difference in the loads and stores of instructions whose names begin like this.
-const fn references(
-    what: &'static str,
-    needs: &'static str,
-    codes: &'static [&'static str],
-    says: fn(&[Access], &[Access]) -> bool,
-) -> Difference {
-    Difference { what, codes, place: Place::References, needs, locked: false, says }
-}
-
 /// All known differences.
-pub const DIFFERENCES: &[Difference] = &[
-    references(
-        "maskmovq, maskmovdqu: load and store of the whole",
-        "sse2",
-        &["Maskmov"],
-        |_, said| matches!(said, [load, store] if load.kind == Kind::Load && store.kind == Kind::Store && load.size == store.size),
-    ),
-];
+pub const DIFFERENCES: &[Difference] = &[Difference {
+    what: "maskmovq, maskmovdqu: load and store of the whole operand",
+    needs: "sse2",
+    codes: &["Maskmov"],
+    says: |_, said| match said {
+        [load, store] => load.kind == Kind::Load && store.kind == Kind::Store && load.size == store.size,
+        _ => false,
+    },
+}];
 
 /// Programs of `fixtures/steps` of which the recorder makes something else from some place on, and why.
 pub const PROGRAMS: &[(&str, &str)] = &[

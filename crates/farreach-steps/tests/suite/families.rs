@@ -110,14 +110,12 @@ fn every_reference_is_recorded_as_the_processor_makes_it() {
             remove(&program);
         }
     }
+    for (row, seen) in DIFFERENCES.iter().zip(&all.rows) {
+        if !seen && has(row.needs) {
+            let _ = writeln!(all.unexplained, "not observed, to be taken out here and in the book: {}", row.what);
+        }
+    }
     assert!(all.unexplained.is_empty(), "{}", all.unexplained);
-    let gone: Vec<&str> = DIFFERENCES
-        .iter()
-        .zip(&all.rows)
-        .filter(|(row, seen)| !**seen && has(row.needs))
-        .map(|(row, _)| row.what)
-        .collect();
-    assert!(gone.is_empty(), "not observed any more, to be taken out of differences.rs and the book: {gone:#?}");
 }
 
 /// What a compiler makes of ordinary code, from the plainest to vectors.
