@@ -41,14 +41,12 @@ const fn references(
 }
 
 /// All known differences.
-pub const DIFFERENCES: &[Difference] = &[
-    references(
-        "maskmovq, maskmovdqu: load and store of the whole",
-        "sse2",
-        &["Maskmov"],
-        |_, said| matches!(said, [load, store] if load.kind == Kind::Load && store.kind == Kind::Store && load.size == store.size),
-    ),
-];
+pub const DIFFERENCES: &[Difference] = &[references(
+    "maskmovq, maskmovdqu: load and store of the whole",
+    "sse2",
+    &["Maskmov"],
+    |_, said| matches!(said, [load, store] if load.kind == Kind::Load && store.kind == Kind::Store && load.size == store.size),
+)];
 
 /// Programs of `fixtures/steps` of which the recorder makes something else from some place on, and why.
 pub const PROGRAMS: &[(&str, &str)] = &[
