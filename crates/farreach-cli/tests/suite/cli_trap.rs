@@ -157,14 +157,15 @@ fn threads_and_processes_run_in_slices() {
     {
         let (many, pages) = (many.to_string(), pages.to_string());
         let of = |how: &str| {
+            let dir = Dir::new();
             let mut farreach = command();
-            farreach.env(TOOL_VARIABLE, tool()).args([how, "--json"]);
+            farreach.env(TOOL_VARIABLE, tool()).args([how, "--json", "-o", &dir.path("result")]);
             farreach.args(["-m", "t94/set-associative:entries=1536,ways=12", "--", text(&program("sets", &[]))]);
             let ran = Ran::of(farreach.args([kind, &many, &pages, "40"]).output().unwrap());
             assert_eq!(ran.status, 0, "{kind} {many}, {how}: {}", ran.err);
-            ran.json()
+            serde_json::from_str(&dir.read("result")).unwrap()
         };
-        let (run, trap) = (of("run"), of("trap"));
+        let (run, trap): (Value, Value) = (of("run"), of("trap"));
         let misses = |result: &Value| each(result, "misses")[0] as f64;
         let ratio = misses(&trap) / misses(&run);
         assert!((0.9..1.3).contains(&ratio), "{kind} {many} of {pages}: {} and {}", misses(&run), misses(&trap));
@@ -182,18 +183,16 @@ fn a_switch_costs_the_pages_of_a_thread() {
     if !traps_work() {
         return;
     }
-    let machine = ["-m", "t94/single:entries=64,replacement=fifo"];
-    let sets = program("sets", &[]);
+    let (dir, sets) = (Dir::new(), program("sets", &[]));
     let of = |slice: &str| {
-        let mut farreach = command();
-        farreach.args(["trap", "--json", "--slice", slice]).args(machine);
-        let ran = Ran::of(farreach.args(["--", text(&sets), "threads", "4", "48", "20000"]).output().unwrap());
+        let options = format!("--json --slice {slice} -m t94/single:entries=64,replacement=fifo");
+        let ran = Ran::of(trap(&dir, &options, &[text(&sets), "threads", "4", "48", "100000"]).output().unwrap());
         assert_eq!(ran.status, 0, "{}", ran.err);
-        let result = ran.json();
+        let result: Value = serde_json::from_str(&dir.read("result")).unwrap();
         (each(&result, "misses")[0], result["workload"]["traps"]["switches"].as_u64().unwrap())
     };
-    let ((few_misses, few), (misses, many)) = (of("1s"), of("200us"));
-    assert!(many > few + 20, "{few} and {many} switches");
+    let ((few_misses, few), (misses, many)) = (of("1s"), of("1ms"));
+    assert!(many > few + 10, "{few} and {many} switches");
     let each = (misses as f64 - few_misses as f64) / (many - few) as f64;
     assert!((30.0..70.0).contains(&each), "{each} misses a switch: {few_misses} and {misses}, {few} and {many}");
 }

@@ -12,6 +12,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
+/// What a trap takes of a task's CPU time, until that is measured.
+const OF_TRAP: Duration = Duration::from_micros(3);
 /// Tasks of which files of their states are kept open.
 const STATES: usize = 256;
 /// Tasks that are looked at, one time in a slice, whether they run outside their turns.
@@ -66,7 +68,7 @@ impl Monitor<'_> {
 
     /// Whether the slice of the task that has the turn is over.
     fn is_over(&mut self, task: i32) -> bool {
-        let of_trap = self.gaps.short().map_or(Duration::ZERO, Duration::from_nanos);
+        let of_trap = self.gaps.short().map_or(OF_TRAP, Duration::from_nanos);
         let now = self.cpu_time(task);
         self.turns.is_over(now, of_trap)
     }
