@@ -52,7 +52,7 @@ impl Start {
     /// # Errors
     /// There is no guard; the message says how to build it.
     pub fn new(program: impl AsRef<OsStr>, folder: Option<&Path>, tools: Option<&Path>) -> io::Result<Start> {
-        let guard = guard(tools).map_err(|e| io::Error::new(ErrorKind::Other, e))?;
+        let guard = guard(tools).map_err(io::Error::other)?;
         let (ours, theirs) = UnixStream::pair()?;
         // Above the standard streams, whose numbers the guard gets anew.
         let theirs = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(&theirs, 3)?);
