@@ -75,7 +75,6 @@ mod tests {
             (libc::SYS_mseal, "mseal"),
             (libc::SYS_acct, "acct"),
             (libc::SYS_open_by_handle_at, "open_by_handle_at"),
-            (libc::SYS_io_pgetevents, "io_pgetevents"),
             (1_000_000, "system call 1000000"),
         ] {
             assert_eq!(call_name(number as u64), name);
