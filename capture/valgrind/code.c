@@ -7,10 +7,13 @@
 
 #include "recorder.h"
 
-/* The core has decoded it, so it is complete. */
+/* The core has decoded it; it is complete, unless it reaches into a page that cannot be read (border.c). */
 struct code code_at(Addr at, UInt len)
 {
-   const UChar *byte = (const UChar*)at, *end = byte + len;
+   UChar bytes[32] = { 0 };
+   tl_assert(len < sizeof bytes - 8);
+   VG_(memcpy)(bytes, (void*)at, len);
+   const UChar *byte = bytes, *end = byte + len;
    struct code  c = { .operand = 4, .address = 8 };
    for (;; byte++) {
       switch (*byte) {

@@ -346,18 +346,18 @@ void exec_image_begins(void)
       seccomp_image_begins(VG_(strtoll10)(number, NULL));
 }
 
-/* The new image begins as a new recorder, which opens launcher and control file by name. A program that changed its
-   root or gave up its user cannot do so. */
+/* The new image begins as a new recorder, which opens launcher and control file by name, and reads what the system says
+   of it in /proc. A program that changed its root, its mounts or its user may not be able to do so. */
 static UInt recorder_refused(const HChar* path)
 {
    HChar control[VG_(strlen)(run_dir) + 16];
    VG_(sprintf)(control, "%s/control", run_dir);
-   const HChar* needed[] = { VG_(name_of_launcher), control };
-   for (UInt i = 0; i < 2; i++) {
-      SysRes opened = VG_(open)(needed[i], i == 0 ? VKI_O_RDONLY : VKI_O_RDWR, 0);
+   const HChar* needed[] = { VG_(name_of_launcher), control, "/proc/self/maps" };
+   for (UInt i = 0; i < 3; i++) {
+      SysRes opened = VG_(open)(needed[i], i == 1 ? VKI_O_RDWR : VKI_O_RDONLY, 0);
       if (sr_isError(opened)) {
-         limit_met(FR_LIMIT_EXEC, 0, "%s was not executed: the program changed its root or its user, and cannot reach "
-                   "%s of the recorder any more", path, needed[i]);
+         limit_met(FR_LIMIT_EXEC, 0, "%s was not executed: the program changed its root, its mounts or its user, and "
+                   "cannot reach %s, which the recorder needs, any more", path, needed[i]);
          return sr_Err(opened);
       }
       VG_(close)(sr_Res(opened));

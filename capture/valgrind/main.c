@@ -211,6 +211,7 @@ static void syscall_ends(ThreadId tid, UInt number, UWord* args, UInt n, SysRes 
       ring_publish();
       return;
    }
+   border_syscall(number);
    limits_syscall(number, args, result);
    space_syscall(number, args, result);
 }

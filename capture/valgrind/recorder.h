@@ -106,6 +106,12 @@ void space_emptied(Addr start, SizeT len);
 void space_code(Addr pc);
 void space_stack_grew(Addr start, SizeT len, const NSegment* stack);
 
+/* ---- border.c: instructions that reach into a page which cannot be read ---- */
+void border_syscall(UInt number); /* a system call has ended */
+
+/* ---- changing.c: code that changes ---- */
+void changing_file_shared(Int fd); /* a file was mapped shared */
+
 /* ---- limits.c ---- */
 /* The program has met a limit of the recorder: it goes, or is recorded, another way than natively. */
 void limit_met(enum fr_limit kind, Addr at, const HChar* format, ...) PRINTF_CHECK(3, 4);

@@ -20,8 +20,8 @@ extern Int    VG_(count_living_threads)(void);
 extern SysRes VG_(do_syscall)(UWord number, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord);
 
 enum { /* system calls, and what is asked of them */
-   SECCOMP = 317, TGSIGQUEUEINFO = 297, CAPGET = 125, GETTIMEOFDAY = 96, TIME = 201, CLOCK_GETTIME = 228,
-   CLOCK_GETRES = 229, GETCPU = 309,
+   SECCOMP = 317, SIGQUEUEINFO = 129, TGSIGQUEUEINFO = 297, CAPGET = 125, GETTIMEOFDAY = 96, TIME = 201,
+   CLOCK_GETTIME = 228, CLOCK_GETRES = 229, GETCPU = 309,
    GET_SECCOMP = 21, SET_SECCOMP = 22, GET_NO_NEW_PRIVS = 39,
    SET_STRICT = 0, SET_FILTER = 1, ACTION_AVAILABLE = 2, NOTIFY_SIZES = 3,
    TSYNC = 1, LOG = 2, SPEC_ALLOW = 4, NEW_LISTENER = 8, TSYNC_ESRCH = 16,
@@ -225,6 +225,15 @@ static void trap(ThreadId tid, const struct fr_call* call, UInt data)
       VG_(kill_self)(SIGSYS); /* it blocks the signal, or has no handler */
 }
 
+/* The core leaves SIGSYS open while it works, as it expects it of the system in the place of a call. Here it comes only
+   if somebody sends it, and the core may have it only where it waits. */
+extern Int __real_vgPlain_sigdelset(vki_sigset_t* set, Int signal);
+Int __wrap_vgPlain_sigdelset(vki_sigset_t* set, Int signal);
+Int __wrap_vgPlain_sigdelset(vki_sigset_t* set, Int signal)
+{
+   return signal == SIGSYS ? 0 : __real_vgPlain_sigdelset(set, signal);
+}
+
 /* Whether the call may be made. If not, all that follows from it has been done. */
 static Bool allowed(ThreadId tid, UWord number, const ULong* args)
 {
@@ -278,6 +287,9 @@ void __wrap_vgPlain_client_syscall(ThreadId tid, UInt trc)
       put(tid, REGISTER(RAX), result);
    else
       __real_vgPlain_client_syscall(tid, trc);
+   /* A signal to itself arrives before the call returns. The core sees to that for the other calls that send one. */
+   if (number == SIGQUEUEINFO || number == TGSIGQUEUEINFO)
+      VG_(poll_signals)(tid);
 }
 
 /* ---- Exec: the new image begins as a new recorder, which gets the filters by a file without a name ---- */

@@ -151,6 +151,8 @@ static void mapped(UWord* args, Addr start, SizeT huge_page)
       map(start, len, what | FR_ANONYMOUS, 0, NULL);
    else
       map(start, len, what | FR_FILE, args[5], name);
+   if (what & FR_SHARED && !(flags & VKI_MAP_ANONYMOUS))
+      changing_file_shared(args[4]);
    if (huge_page)
       emit_record(FR_ADVISE, 3, start, len, FR_HUGEPAGE, 0);
    if (flags & (MAP_POPULATE | MAP_LOCKED))

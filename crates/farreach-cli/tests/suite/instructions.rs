@@ -135,3 +135,30 @@ fn a_fault_is_where_and_what_it_would_be() {
     let place = all[first - 1];
     assert_eq!((count(place.addr), count(place.addr + u64::from(place.size))), (32, 32));
 }
+
+/// Code that changes under another view, that reaches into a page which cannot be read, or that is not there; and signals
+/// that a program sends itself.
+#[test]
+fn code_at_run_time_is_as_on_a_processor() {
+    let program = program("code", &[]);
+    let run = |case: &str| {
+        let native = std::process::Command::new(&program).arg(case).status().unwrap();
+        assert!(native.success(), "{case}: natively {native}");
+        let r = record(&program, &[case]);
+        assert_eq!(r.report.exit, Exit::Code(0), "{case}");
+        r
+    };
+    for case in ["views", "jumps", "sent"] {
+        run(case);
+    }
+    let r = run("border");
+    let start = pages(&r, 2);
+    let inside: Vec<Access> =
+        r.accesses.iter().map(|(_, a)| *a).filter(|a| a.addr.wrapping_sub(start) < 8192).collect();
+    // The three instructions of each of the eight, none of them twice.
+    let fetched: Vec<(u64, u32)> =
+        inside.iter().filter(|a| a.kind == Kind::Fetch).map(|a| (a.addr - start, a.size)).collect();
+    let right: Vec<(u64, u32)> = (1..=8).map(|n| 4096 - n).flat_map(|at| [(at, 2), (at + 2, 6), (at + 8, 1)]).collect();
+    assert_eq!(fetched, right);
+    assert!(!inside.iter().any(|a| a.kind == L), "fetching is no load");
+}

@@ -186,3 +186,22 @@ fn a_program_that_gives_up_its_user_is_recorded_with_its_children() {
     let ran = Ran::of(farreach.args(["su", "-s", "/bin/sh", "nobody", "-c", "id -u; (id -u)"]).output().unwrap());
     assert_eq!((ran.status, ran.out.as_str()), (0, "65534\n65534\n"), "{}", ran.err);
 }
+
+/// Valgrind needs /proc. A program that took it away has no children that are programs, and hears so from exec.
+#[test]
+fn without_proc_an_exec_fails_and_is_said() {
+    let dir = Dir::new();
+    let file = dir.path("result.json");
+    let mut farreach = command();
+    farreach.env("FARREACH_VALGRIND_DIR", tool()).args(["run", "-m", "t94/single", "--json", "-o", &file, "--"]);
+    let words = ["unshare", "-m", "sh", "-c", "umount -l /proc || exit 77; /bin/echo heard; echo $?"];
+    let ran = Ran::of(farreach.args(words).output().unwrap());
+    if ran.status != 0 {
+        eprintln!("skipped: mounts need privileges: {}", ran.err);
+        return;
+    }
+    assert_eq!(ran.out, "127\n", "{}", ran.err);
+    let result: Value = serde_json::from_str(&dir.read("result.json")).unwrap();
+    let what = limits(&result["workload"])[0].1.to_owned();
+    assert!(what.starts_with("/bin/echo was not executed") && what.contains("/proc/self/maps"), "{what}");
+}

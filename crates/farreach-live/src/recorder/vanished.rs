@@ -51,6 +51,9 @@ impl Recorder {
                 return Ok(());
             }
             if let Some(image) = self.image_of(own) {
+                if !image.is_dead() {
+                    return Ok(()); // It runs, and its first chunk will show it.
+                }
                 let ring = image.ring;
                 self.live.insert(ring, image);
                 return self.finish_vanished(ring);
