@@ -70,7 +70,13 @@ impl KernelSpec {
             match key {
                 "size" => spec.size = Some(value.parse::<Bytes>().map_err(|e| refuse(&e))?.0),
                 "references" => spec.references = Some(parse_count::<0>(value).map_err(|e| refuse(&e))?),
-                "seed" => spec.seed = Some(value.parse().map_err(|_| refuse(&"not a number"))?),
+                "seed" => {
+                    spec.seed = Some(
+                        value
+                            .parse()
+                            .map_err(|_| refuse(&"a whole number from 0 to 18446744073709551615 is allowed"))?,
+                    )
+                }
                 _ => return Err(format!("'{key}' is not a setting of a kernel; those are size, references, seed")),
             }
         }

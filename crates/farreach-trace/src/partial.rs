@@ -2,13 +2,22 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use farreach_types::error::{Error, Result};
+use rustix::fs::{OFlags, fcntl_setfl};
 
 /// Two writers of one process must not share a file.
 static NEXT: AtomicU32 = AtomicU32::new(0);
+/// FIFOs that were opened and are not whole yet. The reader of one takes the end of its first writer for the end of
+/// all, and commands open their files once before a long run to see that they can be written.
+static FIFOS: Mutex<Vec<(String, File)>> = Mutex::new(Vec::new());
+/// How long the reader of a FIFO may take to open it.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A file being written as `NAME.PID-N.partial` in the folder of `NAME`; dropped without [`Partial::commit`], it is
 /// removed. A path that is no regular file (a pipe, a device) or names an open file (`/dev/stdout`) is written
@@ -24,11 +33,11 @@ impl Partial {
     /// Opens `path` for writing.
     ///
     /// # Errors
-    /// It cannot be written: no such folder, no permission, a folder.
+    /// It cannot be written: no such folder, no permission, a folder, a FIFO that nobody reads.
     pub fn create(path: &Path) -> Result<Partial> {
         let name = path.display().to_string();
         let fail = |source| Error::Io { file: name.clone(), source };
-        let direct = |path: &Path| File::options().append(true).open(path).map_err(fail);
+        let direct = |path: &Path| direct(path, &name).map_err(fail);
         let Some(target) = follow(path) else {
             return Ok(Partial { file: direct(path)?, name, names: None });
         };
@@ -68,8 +77,37 @@ impl Partial {
             done.map_err(|source| Error::Io { file: self.name.clone(), source })?;
             self.names = None;
         }
+        fifos().retain(|(name, _)| *name != self.name);
         Ok(())
     }
+}
+
+fn fifos() -> MutexGuard<'static, Vec<(String, File)>> {
+    FIFOS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Opens what is there already. To open a FIFO without a reader would block, and no signal would end that.
+fn direct(path: &Path, name: &str) -> io::Result<File> {
+    let is_fifo = fs::metadata(path).is_ok_and(|m| m.file_type().is_fifo());
+    let mut options = File::options();
+    options.append(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
+    let began = Instant::now();
+    let file = loop {
+        match options.open(path) {
+            Err(e) if is_fifo && e.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
+                if began.elapsed() > PATIENCE {
+                    return Err(io::Error::other("nobody reads this FIFO; start its reader first"));
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            opened => break opened?,
+        }
+    };
+    fcntl_setfl(&file, OFlags::APPEND)?;
+    if is_fifo && fifos().iter().all(|(kept, _)| kept != name) {
+        fifos().push((name.to_owned(), file.try_clone()?));
+    }
+    Ok(file)
 }
 
 /// The file behind symbolic links, which need not exist. None: the path stands for an open file of some process.
@@ -109,6 +147,26 @@ impl Drop for Partial {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_fifo_needs_a_reader_and_keeps_it_until_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let Err(error) = Partial::create(&path) else { panic!("nobody reads it") };
+        assert!(error.to_string().contains("fifo: nobody reads this FIFO"), "{error}");
+        let reader = std::thread::spawn({
+            let path = path.clone();
+            move || fs::read(path).unwrap()
+        });
+        drop(Partial::create(&path).unwrap()); // to see that it can be written
+        std::thread::sleep(Duration::from_millis(50)); // in which the reader could end
+        let mut partial = Partial::create(&path).unwrap();
+        partial.write_all(b"whole").unwrap();
+        partial.commit().unwrap();
+        drop(partial);
+        assert_eq!(reader.join().unwrap(), b"whole");
+    }
 
     #[test]
     fn what_lies_at_its_name_is_neither_written_nor_removed() {

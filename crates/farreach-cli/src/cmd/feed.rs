@@ -60,6 +60,15 @@ impl Origin {
     }
 }
 
+/// Refuses a trace that cannot be read from its beginning, before anything that takes long. A pipe, which can be read
+/// once, is left alone.
+pub fn check(file: &str, format: Option<&str>) -> Result<()> {
+    if workloads::open_source(file)?.is_none() && !trace::is_pipe(file) {
+        trace::open_trace(file, format)?.source.next_batch()?;
+    }
+    Ok(())
+}
+
 /// Gives every batch of a trace, or of the kernel that `workload:NAME` names, to `each`, which returns whether it wants
 /// more and its progress. Returns what ended it early, if anything did: the result is that of the batches so far.
 /// `limit`: instructions after which `each` wants no more.

@@ -361,6 +361,21 @@ fn an_interrupt_ends_with_advice() {
     assert_eq!(advice["stopped"], "interrupted");
     assert!(advice["native"].is_object() && row(&advice, "today")["saved_percent"].is_null(), "{advice}");
     assert!(advice["instructions"].as_u64().unwrap() > 100_000, "{advice}");
+    // While this processor is measured, which takes half a minute: what is known is said.
+    let mut advise = command();
+    let it = dir.path("measured");
+    advise.args(["advise", "--runs", "1", "--json", "--", "sh", "-c"]).arg(format!("touch {it}"));
+    let ran = interrupt(advise.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(), &it);
+    if !ran.err.contains("interrupted while it ran by itself") {
+        assert_eq!(ran.status, 130, "{}", ran.err);
+        let advice = ran.json();
+        assert!(advice["native"].is_object() && advice["stopped"] == "interrupted", "{advice}");
+        let source = advice["prices"]["source"].as_str().unwrap();
+        assert!(source.contains("could not be measured: interrupted"), "{source}");
+    }
+    // What cannot be read is refused before.
+    line("advise nosuch.frt").bad(1, &["nosuch.frt: No such file"]);
+    line("advise /dev/null").bad(1, &["the trace is empty"]);
     // Alone, already: then there is nothing to say.
     let ran = interrupt(start(&format!("touch {again}-alone; exec sleep 1000")), &format!("{again}-alone"));
     ran.bad(1, &["interrupted while it ran by itself", "--load and --port"]);

@@ -138,6 +138,14 @@ fn files_that_cannot_be_written_are_refused_at_once() {
         Ran::of(child.wait_with_output().unwrap()).bad(1, &[file.trim_end_matches('/'), word]);
         drop(kept_open);
     }
+    let fifo = dir.path("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for words in ["sim -", "run", "record", "trap"] {
+        let words: Vec<&str> = words.split(' ').chain(["-o", &fifo]).collect();
+        let program: &[&str] = if words[0] == "sim" { &[] } else { &["--", "true"] };
+        farreach([&words, program].concat()).bad(if program.is_empty() { 1 } else { 125 }, &["fifo", "nobody reads"]);
+    }
+    std::fs::remove_file(&fifo).unwrap();
     let both = dir.path("both");
     farreach(["sim", "-", "-o", &both, "--html", &both]).bad(1, &["both", "--html", "--output"]);
     assert!(dir.names().is_empty());
@@ -290,6 +298,8 @@ fn numbers_of_options_are_refused_with_what_is_allowed() {
         line(&format!("{words} {value}")).bad(2, &[&format!("'{value}'"), &allowed]);
     }
     line("area single --entries -1").bad(2, &["'-1'", "1 to 65536"]);
+    line("advise --load x --port 0 -- true").bad(2, &["'0'", "1..=65535"]);
+    line("sim workload:gups:seed=-1").bad(1, &["seed=-1", &format!("0 to {}", u64::MAX)]);
 }
 
 /// Control characters of names and pieces of files in messages are replaced.

@@ -1,7 +1,8 @@
 //! Loads over base pages against the same loads over as much memory in huge pages: what base pages cost here.
 
 use crate::cmd::this::measure::{described, gigahertz};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use farreach_live::Watch;
 use farreach_live::chase::{Backing, Ground, stay};
 use farreach_machine::MachineSpec;
 use farreach_types::counts::Interval;
@@ -142,12 +143,13 @@ impl Times {
 /// of each page: where nothing is hidden, misses of data are noise alone.
 ///
 /// # Errors
-/// There is not enough memory.
-pub fn loads(pages: usize, most: usize) -> Result<Loads> {
+/// There is not enough memory, or a signal came: the rest may take half a minute.
+pub fn loads(pages: usize, most: usize, signals: &Watch) -> Result<Loads> {
     let times = (most / (3 * pages * K4)).clamp(1, REPETITIONS as usize);
     let mut memory = (0..times).map(|_| Memory::new(pages)).collect::<Result<Vec<_>>>()?;
     let (mut base_added, mut contiguous, mut all) = (Times::default(), Times::default(), Times::default());
     for repetition in 0..REPETITIONS {
+        ensure!(signals.first().is_none(), "interrupted");
         let Memory { base, huge } = &mut memory[repetition as usize % times];
         let [any, one] = [LOADS / pages, 1].map(|lines| Places::new(pages, lines, repetition));
         let clock = gigahertz();
@@ -169,14 +171,15 @@ pub fn loads(pages: usize, most: usize) -> Result<Loads> {
 /// take no less than base pages either.
 ///
 /// # Errors
-/// There is not enough memory.
-pub fn huge_in_pieces(spec: &MachineSpec) -> Result<Option<bool>> {
+/// There is not enough memory, or a signal came.
+pub fn huge_in_pieces(spec: &MachineSpec, signals: &Watch) -> Result<Option<bool>> {
     let [first, second] = entries(spec);
     let pages = (first * second).isqrt();
     let mut memory = Memory::new(pages)?;
     let Some([huge, _]) = &mut memory.huge else { return Ok(None) };
     let (mut base_added, mut huge_added) = (Vec::new(), Vec::new());
     for repetition in 0..REPETITIONS {
+        ensure!(signals.first().is_none(), "interrupted");
         let Places { apart, beside } = Places::new(pages, 1, repetition);
         let clock = gigahertz();
         let near = chain(&mut memory.base, &beside, clock);
@@ -196,14 +199,17 @@ pub fn entries(spec: &MachineSpec) -> [usize; 2] {
 /// Whether entries of this processor hold several base pages side by side, as far as it shows here: twice as many pages
 /// as the second level has entries then take no walks. Under a hypervisor whose pages lie apart they do.
 ///
+/// False after a signal, so that what is known by then is printed at once.
+///
 /// # Errors
 /// There is not enough memory.
-pub fn coalesces(spec: &MachineSpec) -> Result<bool> {
+pub fn coalesces(spec: &MachineSpec, signals: &Watch) -> Result<bool> {
     let [_, second] = entries(spec);
-    pinned(|| {
-        let [few, many] = [2, 16].map(|times| loads(times * second, 0));
+    let found = pinned(|| {
+        let [few, many] = [2, 16].map(|times| loads(times * second, 0, signals));
         Ok(few?.base.typical.high < many?.base.typical.high / 2.0)
-    })
+    });
+    if signals.first().is_some() { Ok(false) } else { found }
 }
 
 /// Work on a thread of its own that stays on one processor; programs that are started later may run anywhere.
@@ -224,7 +230,7 @@ mod tests {
 
     #[test]
     fn loads_take_time() {
-        let Loads { base, contiguous, load } = loads(1024, 16 << 20).unwrap();
+        let Loads { base, contiguous, load } = loads(1024, 16 << 20, &Watch::begin()).unwrap();
         assert!(load.low > 0.0 && load.high > 0.0);
         for Added { all, typical } in [base, contiguous] {
             assert!(all.low <= typical.low && typical.low <= typical.high && typical.high <= all.high);

@@ -20,7 +20,7 @@ mod verify;
 
 use super::common::{OutputArgs, explain, formats, note, whole};
 use super::watch::{self, WatchArgs};
-use super::{program, this};
+use super::{feed, program, this};
 use crate::workloads::{Load, Output};
 use anyhow::{Result, anyhow, bail};
 use change::{Change, TODAY};
@@ -87,7 +87,7 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "COMMAND", requires_all = ["command", "port"])]
     load: Option<String>,
     /// The port on 127.0.0.1 where the server answers.
-    #[arg(long, value_name = "N", requires = "load")]
+    #[arg(long, value_name = "N", requires = "load", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// File that is the standard input of the program in every run.
     #[arg(long, value_name = "FILE", requires = "command")]
@@ -120,6 +120,9 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     let here = args.system_root.as_os_str() == "/";
     let system = if here { System::here() } else { System::read(&args.system_root) };
     proof::refuse(&args, &system, &base)?;
+    if let Some(file) = &args.file {
+        feed::check(file, args.format.as_deref())?;
+    }
     let mut lock = args.apply.then(|| verify::lock(&args.system_root)).transpose()?;
     let load = load(&args)?;
     let native = subject::native_runs(&args, load.as_ref(), &signals, &system)?;
@@ -134,7 +137,7 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
         }
     }
     let is_this = args.machine.split(':').next() == Some(this::NAME);
-    let coalesces = is_this && base.params.has(COALESCE) && loads::coalesces(&base)?;
+    let coalesces = is_this && base.params.has(COALESCE) && loads::coalesces(&base, &signals)?;
     let keys = if is_this { more_keys(&base, coalesces) } else { String::new() };
     let all = all.into_iter().map(|change| Change { keys: change.keys + &keys, ..change }).collect();
     let (mut simulated, result, early) = simulate(&args, load.as_ref(), &system, all, &mut left_out)?;
@@ -152,7 +155,7 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
             reports_free_pages: system.reports_free_pages == Some(true),
         };
         // What was simulated took minutes.
-        prices::measured(&base, &machine, &program).unwrap_or_else(|error| {
+        prices::measured(&base, &machine, &program, &signals).unwrap_or_else(|error| {
             let described = prices::described_prices(&base, &simulated[0].result);
             let source = format!("{}, since they could not be measured: {}", described.source, explain(&error));
             TodayPrices { source, ..described }

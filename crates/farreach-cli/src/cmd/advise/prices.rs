@@ -4,6 +4,7 @@ use super::loads::{K4, LINE, Loads, M2, REPETITIONS, entries, huge_in_pieces, lo
 use crate::cmd::this::measure::gigahertz;
 use anyhow::{Context, Result};
 use farreach_cost::today;
+use farreach_live::Watch;
 use farreach_live::chase::{Backing, Ground, processor_time};
 use farreach_machine::MachineSpec;
 use farreach_types::addr::Bytes;
@@ -61,9 +62,9 @@ pub struct Machine {
 /// Prices of this machine for a program.
 ///
 /// # Errors
-/// There is not enough memory.
-pub fn measured(spec: &MachineSpec, machine: &Machine, program: &Footprint) -> Result<TodayPrices> {
-    pinned(|| measure(spec, machine, program))
+/// There is not enough memory, or a signal came.
+pub fn measured(spec: &MachineSpec, machine: &Machine, program: &Footprint, signals: &Watch) -> Result<TodayPrices> {
+    pinned(|| measure(spec, machine, program, signals))
 }
 
 /// Pages at which walks are measured, with the lines of the page table that they are the price for: those at the ends
@@ -107,15 +108,15 @@ fn by_distance(few: usize, many: usize, mut mean: impl FnMut(usize) -> Result<Lo
     Ok(prices)
 }
 
-fn measure(spec: &MachineSpec, machine: &Machine, program: &Footprint) -> Result<TodayPrices> {
+fn measure(spec: &MachineSpec, machine: &Machine, program: &Footprint, signals: &Watch) -> Result<TodayPrices> {
     let available = machine.available_bytes as usize;
     let [first, second] = entries(spec);
     // Where four pages share an entry, half of eight times as many still walk.
     let few = if machine.coalesces { 8 } else { 4 } * second;
     let most = MOST.min(available / 4 / K4).max(few);
     let many = (program.touched_bytes as usize).div_ceil(K4).clamp(few, most);
-    let between = loads((first * second).isqrt(), 0)?;
-    let walks = by_distance(few, many, |pages| loads(pages, available / 2))?;
+    let between = loads((first * second).isqrt(), 0, signals)?;
+    let walks = by_distance(few, many, |pages| loads(pages, available / 2, signals))?;
     let base = first_touch(Backing::Base, K4)?;
     let huge = first_touch(Backing::Transparent, M2)?;
     let (fault, zero) = today::first_touch_prices(base, huge);
@@ -137,7 +138,7 @@ fn measure(spec: &MachineSpec, machine: &Machine, program: &Footprint) -> Result
         walks,
         fault,
         zero,
-        huge_in_pieces: huge_in_pieces(spec)?,
+        huge_in_pieces: huge_in_pieces(spec, signals)?,
         returned_touch: returned.map(|returned| (returned - huge).max(0.0)),
         source,
     })
