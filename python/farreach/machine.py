@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-from pathlib import Path
+import stat
 from typing import Any, Mapping, Optional, Type, Union
 
 from . import _core
@@ -14,6 +15,30 @@ __all__ = ["Machine", "MachineLike", "machines", "area"]
 
 #: What the package takes for a machine: a `Machine`, a name as `--machine` takes it, or a subclass of `Tlb`.
 MachineLike = Union["Machine", str, "os.PathLike[str]", Type[Tlb]]
+
+
+#: Bytes of a description that are read.
+_MOST_TEXT = 16 << 20
+
+
+def text_of(file: Union[str, os.PathLike[str]]) -> str:
+    """A file that people have written. No pipe is waited for, unless it was handed over as `/dev/stdin` or `/dev/fd/N`,
+    and no device is read without end.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file.
+        ValueError: it is too large, or no UTF-8.
+    """
+    name = os.fspath(file)
+    with open(os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+        given = name == "/dev/stdin" or name.startswith(("/dev/fd/", "/proc/self/fd/"))
+        if not given and not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "is not a regular file", name)
+        os.set_blocking(opened.fileno(), True)
+        read = opened.read(_MOST_TEXT + 1)
+    if len(read) > _MOST_TEXT:
+        raise ValueError(f"{name}: is larger than {_MOST_TEXT >> 20} MB")
+    return read.decode("utf-8")
 
 
 def _text(key: str, value: Any) -> str:
@@ -68,7 +93,7 @@ class Machine:
         end = head.find(".toml:") + 5 if ".toml:" in head else len(text) if text.endswith(".toml") else 0
         if end:
             base, rest = text[:end], text[end + 1 :]
-            self._toml = Path(base).read_text(encoding="utf-8")
+            self._toml = text_of(base)
         else:
             base, _, rest = text.partition(":")
         for pair in filter(None, rest.split(",")):

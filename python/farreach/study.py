@@ -53,6 +53,7 @@ _LETTERS = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 def _count(name: str, value: Union[int, str, None]) -> Optional[int]:
     """A number of instructions, as people write it: 300M."""
+    given = value
     if value is None:
         return None
     if isinstance(value, float) and value.is_integer():
@@ -71,6 +72,8 @@ def _count(name: str, value: Union[int, str, None]) -> Optional[int]:
         value = int(number)
     if value < 1:
         raise ValueError(f"{name} = {value} is not allowed: {name} must be at least 1")
+    if value >= 1 << 64:
+        raise ValueError(f"{name} = {given!r} is not allowed: {name} must be below 2^64")
     return int(value)
 
 
@@ -82,6 +85,8 @@ def _bytes(name: str, value: Union[int, str, None]) -> Optional[int]:
     digits = str(value)[:-1] if power else str(value)
     if isinstance(value, bool) or not (digits.isascii() and digits.isdigit()):
         raise ValueError(f"{name} = {value!r} is not allowed: a size such as 64K is")
+    if len(digits) > 20 or int(digits) << power >= 1 << 64:
+        raise ValueError(f"{name} = {value!r} is not allowed: a size below 2^64 is")
     return int(digits) << power
 
 

@@ -48,6 +48,7 @@ def faults(cache, **keys):
         ({"from": 16, "to": float("inf"), "step": 1}, "to must be a number"),
         ({"from": 16, "to": 64, "step": "1"}, "step must be a number"),
         ({"from": True, "to": 64, "step": 1}, "from must be a number"),
+        ({"from": 1, "to": 10**400, "step": 1}, "to must be a number up to 10^308"),
         ({"from": 16, "to": 64, "step": 0}, "step must be above 0"),
         ({"from": 16, "to": 64, "step": -1}, "step must be above 0"),
         ({"from": 16, "to": 64, "times": 1}, "times above 1"),
@@ -315,15 +316,60 @@ def test_kept_recordings_are_checked(cache, capfd):
     assert found == right and f"{one}: not used, because" in said and "not a regular file" in said
 
 
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("a = " + "[" * 3000 + "]" * 3000, "recursion"),
+        ("seeds = [1" + "0" * 5000 + "]", "4300 digits"),
+    ],
+    ids=["deep", "digits"],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path, cache, nothing_runs, text, words):
+    file = tmp_path / "odd.toml"
+    file.write_text(text)
+    for given in ({"experiment": str(file)}, {"programs": [GUPS], "machines": ["t94/single"], "on": str(file)}):
+        with pytest.raises(farreach.ExperimentError) as error:
+            farreach.sweep(**given, cache=cache)
+        assert f"{file}: " in str(error.value) and words in str(error.value)
+
+
+def test_neither_a_pipe_nor_a_device_is_waited_for(tmp_path):
+    """As an experiment, as a place, as a machine; but what a shell hands over is read."""
+    pipe, device, large = (tmp_path / name for name in ("pipe.toml", "device.toml", "large.toml"))
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/zero")
+    with open(large, "wb") as file:
+        file.truncate(1 << 40)
+    kinds = {pipe: "is not a regular file", device: "is not a regular file", large: "is larger than 16 MB"}
+    for file, words in kinds.items():
+        for call in (farreach.Machine, farreach.sweeps.load):
+            with pytest.raises((OSError, ValueError, farreach.ExperimentError), match=words) as error:
+                call(str(file))
+            assert str(file) in str(error.value)
+    read, write = os.pipe()
+    os.write(write, b'name = "given"\n')
+    os.close(write)
+    assert farreach.sweeps.load(f"/dev/fd/{read}").name == "given"
+    os.close(read)
+
+
+def test_names_of_folders_have_no_control_characters(cache, nothing_runs):
+    for name in ("a\x1b[31mb", "a\nb", "../a"):
+        (fault,) = faults(cache, programs=[GUPS], machines=["t94/single"], name=name)
+        assert f"name = {name!r} is not allowed" in fault
+
+
 def test_counts_are_whole():
     from farreach.study import _bytes, _count
 
     assert [_count("n", value) for value in ("1.5G", "300M", 7, 1e6)] == [1_500_000_000, 300_000_000, 7, 1_000_000]
-    for value in ("inf", "nan", "1e999", "0.5", 1.5, float("nan"), float("inf"), True, [], 0, -1, ""):
+    wrong = ("inf", "nan", "1e999", "0.5", 1.5, float("nan"), float("inf"), True, [], 0, -1, "", "99999999T", 1 << 64)
+    for value in wrong:
         with pytest.raises(ValueError, match="n = "):
             _count("n", value)
     assert [_bytes("n", value) for value in ("64K", 5, "1G")] == [65536, 5, 1 << 30]
-    for value in ("K", "-1", -1, True, 1.5, "1.5K", "²"):
+    assert _count("n", (1 << 64) - 1) == (1 << 64) - 1
+    for value in ("K", "-1", -1, True, 1.5, "1.5K", "²", 1 << 64, "16777216T", "9" * 5000):
         with pytest.raises(ValueError, match="n = "):
             _bytes("n", value)
 

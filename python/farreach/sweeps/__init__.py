@@ -102,7 +102,9 @@ class Points:
             except Missing as error:
                 missing.append(str(error))
             except (Error, OSError, ValueError, ImportError) as error:
-                faults.append(str(error))
+                # What the library says names it; what a store says does not.
+                known = isinstance(error, Error)
+                faults.append(str(error) if known else f"program {label_of(table)!r}: {error}")
         return found, missing
 
     def answers(self, points: Sequence[_Point]) -> Tuple[Dict[str, Any], Dict[str, str]]:

@@ -38,7 +38,11 @@ _TOP_KEYS = {"name", "program", "machine", "seeds", "limits", "search", "most_po
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether it is a number, and not beyond those with a point."""
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def is_whole(value: Any, least: int, most: int = (1 << 64) - 1) -> bool:
@@ -63,7 +67,7 @@ def _values(key: str, given: Any) -> List[Any]:
             raise refused("a range has from, to, and step or times")
         for name, value in given.items():
             if not _is_number(value):
-                raise refused(f"{name} must be a number")
+                raise refused(f"{name} must be a number up to 10^308")
         start, to, step, times = (given.get(name) for name in ("from", "to", "step", "times"))
         if (step is not None and step <= 0) or (times is not None and (times <= 1 or start <= 0)):
             raise refused("step must be above 0, times above 1")
@@ -437,8 +441,11 @@ class Experiment:
             ExperimentError: with every fault, where there is no such list.
         """
         found = list(self.faults)
-        if not isinstance(self.name, str) or not self.name or set(self.name) & {"/", "\0"}:
-            found.append(f"name = {self.name!r} is not allowed: a name without '/' is, because a folder is called so")
+        if not isinstance(self.name, str) or not self.name or "/" in self.name or not self.name.isprintable():
+            found.append(
+                f"name = {self.name!r} is not allowed: a name without '/' and control characters is, because a folder "
+                "is called so"
+            )
         most = MOST_POINTS if self.most_points is None else self.most_points
         if not is_whole(most, 1):
             found.append(f"most_points = {most!r} is not allowed: a whole number of at least 1 is")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Any, Dict, Union
 
 from ..errors import ExperimentError
+from ..machine import text_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -25,6 +25,7 @@ def read(file: Union[str, os.PathLike[str]]) -> Dict[str, Any]:
         OSError: it cannot be read.
     """
     try:
-        return tomllib.loads(Path(file).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return tomllib.loads(text_of(file))
+    except (ValueError, RecursionError) as error:
+        # Of the reader of TOML, of UTF-8, and of numbers: some have more digits than Python takes.
         raise ExperimentError([f"{os.fspath(file)}: {error}"]) from None

@@ -82,7 +82,7 @@ impl Monitor<'_> {
                 self.states.clear();
             }
             // Its number may be another task's now.
-            let file = File::open(format!("/proc/{task}/stat")).ok()?;
+            let file = self.with_room(|| File::open(format!("/proc/{task}/stat")))?;
             let used = file.read_at(&mut text, 0).ok()?;
             self.states.insert(task, file);
             Some(used)
@@ -92,10 +92,23 @@ impl Monitor<'_> {
         text.iter().rposition(|byte| *byte == b')').is_some_and(|at| text.get(at + 2) == Some(&b'R'))
     }
 
+    /// Opens something. At the limit of descriptors those that are kept open for speed alone make room: without a
+    /// look at a task it would seem blocked, and lose its turn at each trap.
+    fn with_room<T>(&mut self, open: impl Fn() -> std::io::Result<T>) -> Option<T> {
+        let full = |error: &std::io::Error| matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+        match open() {
+            Err(error) if full(&error) && !self.states.is_empty() => {
+                self.states.clear();
+                open().ok()
+            }
+            opened => opened.ok(),
+        }
+    }
+
     /// CPU time of a task so far. It does not run, as this thread has its processor. A kernel that keeps no such times
     /// has those of the clock.
-    fn cpu_time(&self, task: i32) -> Duration {
-        let times = std::fs::read_to_string(format!("/proc/{task}/schedstat")).ok();
+    fn cpu_time(&mut self, task: i32) -> Duration {
+        let times = self.with_room(|| std::fs::read_to_string(format!("/proc/{task}/schedstat")));
         let nanoseconds = times.as_ref().and_then(|times| times.split(' ').next()?.parse().ok());
         nanoseconds.map_or_else(|| self.begun.elapsed(), Duration::from_nanos)
     }
