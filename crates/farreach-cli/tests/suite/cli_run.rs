@@ -310,7 +310,7 @@ fn how_far_ahead_a_program_runs_changes_nothing() {
     let plain = crate::common::program("plain", &["-static"]);
     let dir = Dir::new();
     let file = dir.path("result");
-    let results = [("1", "0"), ("2", "0"), ("2", "1M"), ("3", "256M"), ("4", "1T")].map(|(threads, ahead)| {
+    let results = [("1", "0"), ("2", "0"), ("2", "1M"), ("3", "256M"), ("4", "1G")].map(|(threads, ahead)| {
         let all = ["run", "--threads", threads, "--ahead", ahead, "--json", "-o", &file, "--", plain.to_str().unwrap()];
         assert_eq!(run(all).status, 7, "the program's own");
         dir.read("result")
@@ -319,6 +319,8 @@ fn how_far_ahead_a_program_runs_changes_nothing() {
     let refused = run(["run", "--ahead", "2T", "--", "true"]);
     assert_eq!(refused.status, 125);
     assert!(refused.err.contains("'2T' for '--ahead <SIZE>': a size up to 1T is allowed"), "{}", refused.err);
+    // No machine has so much, at present.
+    run(["run", "--ahead", "1T", "--", "true"]).bad(125, &["--ahead 1T: ", "are left"]);
 }
 
 /// Starts a script that says when it is ready.
