@@ -221,6 +221,7 @@ fn links_at_names_with_the_process_id_are_not_followed() {
 fn only_one_may_change_settings() {
     let dir = Dir::new();
     let root = dir.path("root");
+    std::fs::create_dir(&root).unwrap();
     let words = ["advise", "-m", "today/zen3", "--verify", "1", "--apply", "--system-root", &root, "--", "sh", "-c"];
     let words = [&words[..], &["touch started; exec sleep 1000"]].concat();
     let first = Case::start(dir, &words);
