@@ -87,9 +87,8 @@ impl<'a> Head<'a> {
                     b { "Stopped early: " } (why) ". Everything below is about the part that ran."
                 }
                 @if !workload.limits.is_empty() {
-                    @if part.is_some() || ended.is_some() || workload.stopped.is_some() { br; }
-                    b { (HEADING) ":" }
-                    @for limit in &workload.limits { br; (sentence(limit)) }
+                    b.line { (HEADING) ":" }
+                    @for limit in &workload.limits { span.line { (sentence(limit)) } }
                 }
             }
         });
