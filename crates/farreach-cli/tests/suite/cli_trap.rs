@@ -177,26 +177,6 @@ fn threads_and_processes_run_in_slices() {
     }
 }
 
-/// At the limit of descriptors turns are as long as elsewhere, or there is an error: no switch at each trap.
-#[test]
-fn few_descriptors_make_no_switches() {
-    if !traps_work() {
-        return;
-    }
-    let dir = Dir::new();
-    let sets = program("sets", &[]);
-    for limit in [20, 24, 32] {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("ulimit -n {limit}; exec \"$@\""), "sh"]).arg(command().get_program());
-        shell.args(["trap", "--json", "-m", "t94/single:entries=64,replacement=fifo", "-o", &dir.path("result"), "--"]);
-        let ran = Ran::of(shell.args([text(&sets), "threads", "4", "48", "20000"]).output().unwrap());
-        assert_eq!(ran.status, 0, "{limit}: {}", ran.err);
-        let result: Value = serde_json::from_str(&dir.read("result")).unwrap();
-        let switches = result["workload"]["traps"]["switches"].as_u64().unwrap();
-        assert!(switches < 20_000, "{limit}: {switches} switches");
-    }
-}
-
 /// Short slices: each switch of threads costs as many misses as the thread has pages, and no more.
 #[test]
 fn a_switch_costs_the_pages_of_a_thread() {
