@@ -440,7 +440,8 @@ static Int scan_segment(const IRSB* sb, Int i)
          if (!insn.waits)
             count_insn();
       }
-      add_refs(sb, i);
+      if (insn.len > 0)
+         add_refs(sb, i);
    }
    join_pieces();
    share_words();

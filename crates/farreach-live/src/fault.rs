@@ -23,7 +23,8 @@ pub fn before(block: &Block, words: &[u64], ip: u64) -> (Block, Vec<u64>) {
     (short, words)
 }
 
-/// Number of instructions that ran. Code can have the same instruction several times in one block (an unrolled loop),
+/// Number of instructions that ran: those before the one at `ip`, or all up to the one that ends there, where `ip` is a
+/// place that cannot be read. Code can have the same instruction several times in one block (an unrolled loop),
 /// if none of its words is shared. A word is written just before its first reference and is 0 until then, so the
 /// instruction is that of the last word written, or a later one.
 fn instructions_before(block: &Block, words: &[u64], ip: u64) -> usize {
@@ -31,5 +32,7 @@ fn instructions_before(block: &Block, words: &[u64], ip: u64) -> usize {
     let last = written.checked_sub(1).and_then(|last| block.refs.iter().find(|r| r.word as usize == last));
     let first = last.map_or(0, |r| r.after.saturating_sub(1) as usize);
     let is_it = |n: &usize| block.instrs[*n].pc == ip;
-    (first..block.instrs.len()).find(is_it).or_else(|| (0..first).rev().find(is_it)).unwrap_or(0)
+    let begins = (first..block.instrs.len()).find(is_it).or_else(|| (0..first).rev().find(is_it));
+    let ends = || block.instrs.iter().rposition(|i| i.pc.wrapping_add(i.len.into()) == ip).map(|last| last + 1);
+    begins.or_else(ends).unwrap_or(0)
 }

@@ -160,8 +160,10 @@ fn addresses(batch: &Batch) -> Vec<u64> {
 
 #[test]
 fn a_cut_block_ends_before_the_fault() {
-    let cases: [(u64, &[u64]); 4] =
-        [(0x1000, &[]), (0x1004, &[0x1000]), (0x1008, &[0x1000, 0x1004, 0x9000]), (0x5555, &[])];
+    // At the end of the last instruction is a place that cannot be read.
+    let all: &[u64] = &[0x1000, 0x1004, 0x9000, 0x1008, 0xa000];
+    let cases: [(u64, &[u64]); 5] =
+        [(0x1000, &[]), (0x1004, &[0x1000]), (0x1008, &[0x1000, 0x1004, 0x9000]), (0x100c, all), (0x5555, &[])];
     for (ip, expected) in cases {
         let block = [RUN, 0x9000, 0xa000];
         let words = [define(1), block.to_vec(), record(record::CUT, &[2, ip]), block.to_vec()].concat();

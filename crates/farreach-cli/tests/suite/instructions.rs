@@ -146,8 +146,23 @@ fn code_at_run_time_is_as_on_a_processor() {
         assert!(native.success(), "{case}: natively {native}");
         let r = record(&program, &[case]);
         assert_eq!(r.report.exit, Exit::Code(0), "{case}");
+        r
     };
-    for case in ["views", "border", "jumps", "sent"] {
+    for case in ["views", "jumps", "sent"] {
         run(case);
     }
+    let r = run("border");
+    let fetches: Vec<Access> = r.accesses.iter().map(|(_, a)| *a).filter(|a| a.kind == Kind::Fetch).collect();
+    // It begins with two bytes, one on each page.
+    let border = |w: &&[Access]| w[0].addr % 4096 == 4095 && (w[0].size, w[1].addr, w[1].size) == (2, w[0].addr + 2, 6);
+    let start = fetches.windows(2).find(border).expect("it has run")[0].addr - 4095;
+    let inside = |a: &&Access| a.addr.wrapping_sub(start) < 8192;
+    // The three instructions of each of the eight, none of them twice.
+    let fetched: Vec<(u64, u32)> = fetches.iter().filter(inside).map(|a| (a.addr - start, a.size)).collect();
+    let right: Vec<(u64, u32)> = (1..=8).map(|n| 4096 - n).flat_map(|at| [(at, 2), (at + 2, 6), (at + 8, 1)]).collect();
+    assert_eq!(fetched, right);
+    // The linker has read what lay there before.
+    let since = r.accesses.iter().map(|(_, a)| a).skip_while(|a| (a.kind, a.addr) != (Kind::Fetch, start + 4095));
+    let loads: Vec<&Access> = since.filter(|a| a.kind == L && inside(a)).collect();
+    assert!(loads.is_empty(), "fetching is no load: {loads:?}");
 }
