@@ -48,8 +48,13 @@ impl<E: BatchEngine> Driver<E> {
 
     /// Waits until every batch is simulated. Nothing can be fed after it.
     pub fn finish(&mut self) -> Result<(), Error> {
+        self.finish_or_cut(None)
+    }
+
+    /// As [`Driver::finish`], unless `cuts` says that no more batches are to be begun.
+    pub fn finish_or_cut(&mut self, cuts: Option<&mut dyn FnMut() -> bool>) -> Result<(), Error> {
         let Some(pool) = self.pool.take() else { return Ok(()) };
-        let (engines, outcome) = pool.finish();
+        let (engines, outcome) = pool.finish(cuts);
         self.engines = engines;
         outcome
     }

@@ -58,6 +58,15 @@ impl Lab {
         self.driver.finish()
     }
 
+    /// As [`Lab::finish`], but `cuts`, which is asked many times a second, can end it before all that was fed is
+    /// simulated. Then all machines end behind the same batch.
+    ///
+    /// # Errors
+    /// As [`Lab::finish`].
+    pub fn finish_or_cut(&mut self, mut cuts: impl FnMut() -> bool) -> Result<(), Error> {
+        self.driver.finish_or_cut(Some(&mut cuts))
+    }
+
     /// Whether [`Options::limit`] was reached, after [`Lab::finish`].
     pub fn limit_reached(&self) -> bool {
         self.driver.limit_reached()

@@ -5,6 +5,7 @@ use super::common::note;
 use super::program;
 use anyhow::{Result, bail};
 use farreach_live::room::{Room, ended_for_want_of_memory, room};
+use farreach_machine::Lab;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,17 @@ impl Early {
     }
 }
 
+/// Waits until the laboratory has simulated what it was fed, or, where memory runs short, as much of that as it can.
+/// `early`: what has ended the run already. Returns what has ended it in the end.
+pub fn finish(lab: &mut Lab, mut early: Option<Early>) -> Result<Option<Early>> {
+    let mut memory = MemoryLook::default();
+    lab.finish_or_cut(|| {
+        early = memory.short().or(early.take());
+        matches!(early, Some(Early::Memory(_)))
+    })?;
+    Ok(early)
+}
+
 /// Looks at intervals whether memory runs short.
 pub struct MemoryLook {
     next: Instant,
@@ -59,7 +71,7 @@ pub struct MemoryLook {
 
 /// Between two looks, where there is much memory and where it nears its end.
 const INTERVALS: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(10)];
-/// It nears its end below so many times what is kept in reserve.
+/// How many times the reserve is left where memory nears its end.
 const NEAR: u64 = 4;
 
 impl Default for MemoryLook {
@@ -69,7 +81,7 @@ impl Default for MemoryLook {
 }
 
 impl MemoryLook {
-    /// Called often; what is left, if it is too little to go on.
+    /// The memory left, if it is too little to go on. To be called often.
     pub fn short(&mut self) -> Option<Early> {
         let now = Instant::now();
         if now < self.next {

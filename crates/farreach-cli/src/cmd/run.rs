@@ -2,7 +2,7 @@
 
 use super::allocator::Images;
 use super::common::{LabArgs, OutputArgs, note};
-use super::early::Early;
+use super::early::{self, Early};
 use super::{feed, program};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -84,7 +84,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
         images.see(&batch);
         Ok((lab.feed(alignment.apply(batch)?)?, lab.progress()))
     })?;
-    lab.finish()?;
+    let early = early::finish(&mut lab, early)?;
     if args.timing {
         let (recorder, own, wall) = (report.cpu.as_secs_f64(), own_cpu().as_secs_f64(), clock.elapsed().as_secs_f64());
         note(format_args!("seconds: recorder and program {recorder:.3}, simulation {own:.3}, wall {wall:.3}"));

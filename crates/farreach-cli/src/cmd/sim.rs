@@ -1,7 +1,7 @@
 //! `farreach sim`: a stored trace through many machines.
 
 use super::common::{LabArgs, OutputArgs, formats};
-use super::early::Early;
+use super::early::{self, Early};
 use super::feed;
 use anyhow::Result;
 use clap::Args;
@@ -44,7 +44,7 @@ pub fn run(args: SimArgs) -> Result<ExitCode> {
     let early = feed::stored(&args.file, args.format.as_deref(), args.lab.limit(), |batch| {
         Ok((lab.feed(alignment.apply(batch)?)?, lab.progress()))
     })?;
-    lab.finish()?;
+    let early = early::finish(&mut lab, early)?;
     args.output.emit(&lab.result(&alignment.label(&args.file), early.as_ref().map(Early::words)))?;
     Ok(early.map_or(ExitCode::SUCCESS, |early| early.status(1)))
 }

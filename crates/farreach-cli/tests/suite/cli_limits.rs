@@ -139,11 +139,8 @@ fn the_limit_of_a_container_is_kept() {
     let ran = group.bash(&dir, &format!("exec $farreach sim {trace} --json"));
     assert!(ran.err.contains("MiB of the 64 MiB that the control group allows (/sys/fs/cgroup/"), "{}", ran.err);
     assert_eq!(ran.status, 1, "{}", ran.err);
-    // Where tables grow faster than a run can stop, there is the message and no result.
-    if !ran.out.is_empty() {
-        let seen = ran.json()["workload"]["lookups"]["load"].as_u64().unwrap();
-        assert!((100_000..1_000_000).contains(&seen), "{seen}");
-    }
+    let seen = ran.json()["workload"]["lookups"]["load"].as_u64().unwrap();
+    assert!((100_000..1_000_000).contains(&seen), "{seen}");
     // 64 TB that are mapped at once, with all their pages.
     let eager = eager(&dir);
     let ran = group.bash(&dir, &format!("exec $farreach sim {eager} -m rmm15/range --threads 1"));

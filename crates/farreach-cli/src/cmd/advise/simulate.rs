@@ -4,7 +4,7 @@ use super::change::Change;
 use super::rows::Simulated;
 use super::{AdviseArgs, pool, trial};
 use crate::cmd::common::{explain, threads};
-use crate::cmd::early::Early;
+use crate::cmd::early::{self, Early};
 use crate::cmd::run::ahead_in_room;
 use crate::cmd::{feed, program, this};
 use crate::workloads::Load;
@@ -123,6 +123,6 @@ fn pass(
             (program::shown(&args.command), trial::recorded(&command, recording, load, args.limit, each)?)
         }
     };
-    lab.finish()?;
+    let early = early::finish(&mut lab, early)?;
     Ok((lab.result(&source, early.as_ref().map(Early::words)), early))
 }
