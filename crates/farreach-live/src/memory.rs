@@ -77,7 +77,7 @@ fn report(bytes: i64, at_once: usize) {
     }
 }
 
-/// Looks whether what is left is enough. It takes a little memory itself, which does not come here again: it is less
+/// Looks whether enough memory is left. It takes a little memory itself, which does not come here again: it is less
 /// than what a thread reports.
 fn look(taken: i64, at_once: usize) {
     static LOOKING: AtomicBool = AtomicBool::new(false);

@@ -1,6 +1,6 @@
-//! Tools that farreach itself starts: a shell, a compiler, Python. Each is run by its absolute path, which is looked for
-//! in folders that nobody else can write into. The program that a user names is found as the shell finds it, and does
-//! not come here.
+//! Tools that farreach itself starts: a shell, a compiler, Python. Each is run by its absolute path, which is looked
+//! for in folders that nobody else can write into. The program that a user names is found as the shell finds it, and
+//! does not come here.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 
 use rustix::process::geteuid;
 
-/// Folders of the system, which only root can change whatever a container says of their owners. They are looked in last,
-/// also where `PATH` does not name them.
+/// Folders of the system, which only root can change, also where a container shows other owners. They are looked in
+/// last, also where `PATH` does not name them.
 const SYSTEM: [&str; 6] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// Where tools are looked for.
@@ -66,7 +66,7 @@ pub fn only_safe_path() -> Result<()> {
     Err(again.exec())
 }
 
-/// `PATH` without what is left out.
+/// `PATH` without the folders that are left out.
 pub fn path() -> OsString {
     std::env::join_paths(&places().folders).expect("each was taken out of a list")
 }
@@ -112,8 +112,8 @@ fn unsafe_because(folder: &Path) -> Option<String> {
     .or_else(|| changed_by_others(folder))
 }
 
-/// How others than root and this user can change what is in a folder, in words that follow "which"; `None`: they cannot,
-/// or it is not there.
+/// How others than root and this user can change what is in a folder, in words that follow "which"; `None`: they
+/// cannot, or it is not there.
 pub fn changed_by_others(folder: &Path) -> Option<String> {
     let real = folder.canonicalize().ok()?;
     above(folder, |folder, about| {

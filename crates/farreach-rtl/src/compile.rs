@@ -20,7 +20,8 @@ impl Compiler {
     /// Programs go into this folder.
     ///
     /// # Errors
-    /// A tool is missing: it says which Debian package has it. Or the folder cannot be made, or others can write into it.
+    /// A tool is missing: it says which Debian package has it. Or the folder cannot be made, or others can write into
+    /// it.
     pub fn new(dir: PathBuf) -> Result<Compiler, String> {
         fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
         // What lies there is run.

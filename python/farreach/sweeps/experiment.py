@@ -293,7 +293,7 @@ class Experiment:
         limits: instructions after which a program stops; None: never.
         name: what it is called.
         search: as in the TOML: see the book's page about sweeps.
-        most_points: more points than so many are refused; None: than 100,000.
+        most_points: the largest number of points that is not refused; None: 100,000.
         faults: what is known to be wrong with it, to be refused together with the rest.
     """
 

@@ -86,7 +86,7 @@ class _Settings:
 
 #: A grid with its values by key.
 Space = List[Tuple[Grid, Dict[str, List[Any]]]]
-#: So many combinations of a grid are tried to find one that is a machine.
+#: The number of combinations of a grid that are tried to find one that is a machine.
 _TRIES = 1000
 #: What a machine runs to find out which columns its row has.
 _SAMPLE = "workload:gups:size=64K,references=1K"

@@ -197,7 +197,7 @@ fn a_switch_costs_the_pages_of_a_thread() {
     assert!((30.0..70.0).contains(&each), "{each} misses a switch: {few_misses} and {misses}, {few} and {many}");
 }
 
-/// Whatever farreach cannot follow ends the run with a message, and no process stays.
+/// What farreach cannot follow ends the run with a message, and no process stays.
 #[test]
 fn what_cannot_go_on_ends_in_seconds() {
     if !traps_work() {

@@ -4,7 +4,7 @@ use crate::common::{Recording, program, record};
 use farreach_live::Exit;
 use farreach_types::event::{Access, Kind, Op};
 
-/// Start of the mapping with so many pages.
+/// Start of the mapping with this number of pages.
 fn pages(r: &Recording, pages: u64) -> u64 {
     let start = r.ops.iter().find_map(|(_, op)| match op {
         Op::Map(m) if m.len == pages * 4096 => Some(m.start),
@@ -97,7 +97,7 @@ fn a_fault_is_where_and_what_it_would_be() {
         let start = pages(&r, 44);
         (start, start + 43 * 4096, r.accesses.iter().map(|(_, a)| *a).collect::<Vec<Access>>())
     };
-    // The instruction that faults comes so many instructions behind the first store, and is not executed.
+    // This number of instructions after the first store comes the one that faults, which is not executed.
     for (case, between) in [("unused-load", 0), ("division", 2), ("undefined", 0), ("misaligned", 0)] {
         let (start, closed, all) = run(case);
         let store = all.iter().position(|a| a.kind == S && a.addr == start).expect("the store");
@@ -136,8 +136,8 @@ fn a_fault_is_where_and_what_it_would_be() {
     assert_eq!((count(place.addr), count(place.addr + u64::from(place.size))), (32, 32));
 }
 
-/// Code that changes under another view, that reaches into a page which cannot be read, or that is not there; and signals
-/// that a program sends itself.
+/// Code that changes under another view, that reaches into a page which cannot be read, or that is not there; and
+/// signals that a program sends itself.
 #[test]
 fn code_at_run_time_is_as_on_a_processor() {
     let program = program("code", &[]);

@@ -16,7 +16,7 @@ const BESIDE_BEGIN: &str = "serial_schedule.bin";
 /// How far below a folder that is no trace one is looked for: levels, and folders and files in all.
 const LEVELS: usize = 4;
 const LOOKED_AT: usize = 2000;
-/// Of those that are found, so many are named.
+/// The number of folders that a message names.
 const NAMED: usize = 3;
 
 /// Opens the trace whose files lie in `path`, or in the folder `trace` of a folder without files, in the order of their

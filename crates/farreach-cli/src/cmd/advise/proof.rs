@@ -28,7 +28,7 @@ pub const ROWS: [&str; 12] = [
     "kernel-64k",
 ];
 
-/// Refuses at once what will not do whatever the program is: it runs for minutes before its rows are known.
+/// Refuses at once what no program could be tried with: its rows are known only after minutes.
 pub fn refuse(args: &AdviseArgs, system: &System, machine: &MachineSpec) -> Result<()> {
     if let Some(path) = &args.stdin {
         let about = || format!("--stdin {}", path.display());

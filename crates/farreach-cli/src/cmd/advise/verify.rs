@@ -59,7 +59,7 @@ pub struct Tried<'a> {
     pub system: &'a System,
 }
 
-/// Takes the lock of who changes settings, below this root. Whatever an earlier run had to leave is restored by it.
+/// Takes the lock of who changes settings, below this root. It restores what an earlier run could not.
 ///
 /// # Errors
 /// Somebody else has it; or it cannot be made, as by a user who may not change settings.

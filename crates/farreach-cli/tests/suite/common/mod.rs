@@ -55,7 +55,7 @@ pub fn program(name: &str, flags: &[&str]) -> PathBuf {
     out
 }
 
-/// A program that would change the user of whoever runs it.
+/// A program that would change its user.
 pub fn set_user_id(name: &str) -> PathBuf {
     use std::os::unix::fs::{PermissionsExt, chown};
     let file = scratch().join(format!("{name}-{}", std::process::id()));
