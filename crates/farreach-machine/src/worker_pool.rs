@@ -204,7 +204,7 @@ mod tests {
         let engines = [0, 200, 700].map(|micros| Counts(0, Duration::from_micros(micros)));
         let mut pool = WorkerPool::start(engines.into(), 1 << 30).expect("threads");
         // One chunk each.
-        let batch = Batch { words: vec![0; CHUNK_WORDS].into(), ..Batch::default() };
+        let batch = Batch { words: vec![0; CHUNK_WORDS], ..Batch::default() };
         (0..batches).for_each(|_| assert!(pool.feed(batch.clone())));
         while pool.progress().instructions < begun {
             std::thread::yield_now();
