@@ -80,9 +80,9 @@ tool: deps
 
 run: all
 	@mkdir -p $(DEMO)
-	@echo "make: recording the C compiler (cc1 -O2) on fixtures/programs/demo.c and simulating five designs;" \
+	@echo "make: recording the C compiler (cc1) on fixtures/programs/demo.c and simulating five designs;" \
 	  "nothing is stored"
-	@$(FARREACH) run --html $(DEMO)/report.html -- $(CC1) -quiet -O2 fixtures/programs/demo.c -o $(DEMO)/demo.s
+	@$(FARREACH) run --html $(DEMO)/report.html -- $(CC1) -quiet fixtures/programs/demo.c -o $(DEMO)/demo.s
 
 # --- make test --------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import sys
 import sysconfig
 from importlib import metadata
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Union
 
 from . import _core
 from .errors import CommandError
@@ -18,6 +18,8 @@ _TOOL = "farreach-amd64-linux"
 _VARIABLE = "FARREACH_VALGRIND_DIR"
 #: The command that handed over to Python.
 _COMMAND_VARIABLE = "FARREACH_COMMAND"
+#: With whom the command ends.
+_PARENT_VARIABLE = "FARREACH_PARENT"
 #: What it started Python with only in part, because nothing is found in the working directory, and where the whole is.
 _KEPT = {"PATH": "FARREACH_USER_PATH", "PYTHONPATH": "FARREACH_USER_PYTHONPATH"}
 
@@ -75,6 +77,17 @@ def tool_dir() -> Optional[str]:
     return str(tool.parent) if tool else None
 
 
+def start(line: Sequence[str], **how: Any) -> "subprocess.CompletedProcess[str]":
+    """Runs the command and waits; it ends with this process, also where that is killed.
+
+    Args:
+        line: its path and words.
+        how: arguments of `subprocess.run`.
+    """
+    environment = how.pop("env", None) or dict(os.environ)
+    return subprocess.run(line, text=True, env={**environment, _PARENT_VARIABLE: str(os.getpid())}, **how)
+
+
 def run(words: Sequence[Union[str, os.PathLike[str]]], statuses: Sequence[int] = (0,)) -> str:
     """Runs the command and returns what it prints.
 
@@ -83,7 +96,7 @@ def run(words: Sequence[Union[str, os.PathLike[str]]], statuses: Sequence[int] =
         KeyboardInterrupt: it was interrupted.
     """
     line: List[str] = [command(), *(os.fspath(word) for word in words)]
-    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = start(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode == 130:
         raise KeyboardInterrupt
     if done.returncode not in statuses:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import shlex
-import subprocess
 import sys
 import tempfile
 import time
@@ -234,13 +233,12 @@ def _recorded(
     line = [_command.command(), "record", "--output", os.path.abspath(output)]
     if (number := _count("limit", limit)) is not None:
         line += ["--limit", str(number)]
-    done = subprocess.run(
+    done = _command.start(
         [*line, "--", *words],
         cwd=cwd,
         stdin=stdin,
         stdout=stdout,
         stderr=subprocess.PIPE,
-        text=True,
         errors="replace",
         env=_command.user_environment(),
     )
@@ -310,7 +308,7 @@ def contiguity(
         words = ["contiguity", "--json", "--output", output, *options]
         words += ["-p", str(pid)] if pid is not None else ["--", *_words(command or [])]
         line = [_command.command(), *words]
-        done = subprocess.run(line, stderr=subprocess.PIPE, text=True)
+        done = _command.start(line, stderr=subprocess.PIPE)
         if done.returncode == 130:
             raise KeyboardInterrupt
         if not os.path.exists(output):

@@ -20,6 +20,14 @@ def printed(*words):
     return json.loads(subprocess.run([_command.command(), *words, "--json"], capture_output=True, check=True).stdout)
 
 
+def until(done, seconds=30):
+    """Waits for something that has to happen."""
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+
+
 def test_simulate_is_sim(kernel):
     names = ["t94/single:entries=32", "rmm15/range", "sv97/softvm", "today/zen5"]
     mine = farreach.simulate(kernel, names, limit="150K", seed=3)
@@ -198,6 +206,29 @@ except KeyboardInterrupt:
     assert out == "interrupted\n", err
     # The promise is a second; a machine that runs other tests too gets more.
     assert took < 5
+
+
+def test_no_program_outlives_python(tmp_path):
+    mark = str(tmp_path / "pid")
+    code = f"""
+import farreach
+farreach.record(["sh", "-c", "echo $$ > {mark}; exec sleep 1000"], {str(tmp_path / "it.frt")!r})
+"""
+    python = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    until(lambda: os.path.exists(mark) and os.path.getsize(mark))
+    with open(mark) as file:
+        program = int(file.read())
+    assert os.path.exists(f"/proc/{program}")
+    python.kill()
+    python.wait()
+    until(lambda: not os.path.exists(f"/proc/{program}"))
+    # The command ended by a signal that lets it finish its file.
+    until(lambda: os.listdir(tmp_path) == ["pid"] or sorted(os.listdir(tmp_path)) == ["it.frt", "pid"])
+    # Its environment is that of a shell's.
+    with open(tmp_path / "out", "w") as out:
+        farreach.record("env", tmp_path / "env.frt", stdout=out)
+    printed = (tmp_path / "out").read_text()
+    assert "PATH=" in printed and "FARREACH_PARENT" not in printed
 
 
 def test_contiguity_of_a_program():

@@ -4,6 +4,9 @@ use crate::cmd;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
+/// Holds the process id of the Python that waits for the command, and with which it ends.
+const PARENT_VARIABLE: &str = "FARREACH_PARENT";
+
 /// A laboratory for virtual-memory address translation: runs a real program through many TLB designs and page policies
 /// side by side, exactly.
 #[derive(Parser)]
@@ -49,6 +52,8 @@ enum Command {
 /// Does what the arguments of the process say. The allocator of the process must be [`farreach_live::Allocator`].
 pub fn main() -> ExitCode {
     farreach_live::full_files_are_errors();
+    // SAFETY: it is the first thread, and has started none.
+    unsafe { farreach_live::end_with_parent(PARENT_VARIABLE) };
     // The arguments alone would overflow a smaller one.
     if let Err(error) = farreach_live::check_stack() {
         cmd::common::note(error);

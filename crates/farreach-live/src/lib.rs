@@ -62,7 +62,7 @@ pub use processor::{CpuidLeaf, cpuid, midr};
 pub use recorder::{Exit, Recorder, Report};
 pub use scan::huge_pages;
 pub use signals::send;
-pub use signals::{Watch, full_files_are_errors};
+pub use signals::{Watch, end_with_parent, full_files_are_errors};
 pub use wait::{own_cpu, own_user};
 
 #[cfg(test)]

@@ -115,6 +115,31 @@ pub fn full_files_are_errors() {
     }
 }
 
+/// Ends farreach by SIGTERM as soon as the process that started it is gone, also by SIGKILL, if the variable `name` holds
+/// that process's id. The variable is removed: programs that farreach starts have the environment of a shell's.
+///
+/// # Safety
+/// No other thread runs yet.
+pub unsafe fn end_with_parent(name: &str) {
+    let Some(value) = std::env::var_os(name) else { return };
+    // SAFETY: there is one thread.
+    unsafe { std::env::remove_var(name) };
+    let parent = || u32::try_from(unsafe { libc::getppid() }).ok();
+    let named = value.to_str().and_then(|text| text.parse().ok());
+    // Another parent: the variable came by inheritance, from a process that means another child.
+    if named.is_none() || named != parent() {
+        return;
+    }
+    // SAFETY: neither call touches memory.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM, 0, 0, 0);
+        // It may have gone before the call.
+        if named != parent() {
+            libc::raise(libc::SIGTERM);
+        }
+    }
+}
+
 /// Sends a signal; a process that is gone is no error.
 pub fn send(pid: u32, signal: i32) {
     // SAFETY: plain system call.

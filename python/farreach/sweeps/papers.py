@@ -32,7 +32,7 @@ def _rounds(place: cluster.Place, rest: List[str]) -> int:
     while True:
         # What it records meanwhile it says itself.
         line = [_command.command(), "papers", *rest, "--plan", str(cluster.workers_of(place.on))]
-        done = subprocess.run(line, stdout=subprocess.PIPE, text=True)
+        done = _command.start(line, stdout=subprocess.PIPE)
         if done.returncode:
             return done.returncode
         planned = json.loads(done.stdout)
@@ -42,7 +42,7 @@ def _rounds(place: cluster.Place, rest: List[str]) -> int:
                 f"model {planned['model'][:12]} and {_core.model()[:12]}"
             )
         if not planned["passes"]:
-            return subprocess.run([_command.command(), "papers", *rest]).returncode
+            return _command.start([_command.command(), "papers", *rest]).returncode
         runner = Runner(_core.Cache(planned["cache"]), place)
         failed = runner.run([json.dumps(one) for one in planned["passes"]])
         for message in dict.fromkeys(failed.values()):

@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -267,7 +268,7 @@ def _record(table: Mapping[str, Any], label: str, path: Path, limit: Optional[in
         Error: it cannot be recorded, or it failed: what it did then is not what is asked about.
     """
     if "command" in table:
-        null = study.subprocess.DEVNULL
+        null = subprocess.DEVNULL
         status = study._recorded(table["command"], path, limit, table.get("cwd"), null, None)
         expected = table.get("status", 0)
         # At its limit a program is ended, and has none of its own.
