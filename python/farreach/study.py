@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
+import subprocess
 import sys
 import tempfile
 import time
