@@ -1,6 +1,6 @@
 //! `farreach contiguity` on programs whose memory is known.
 
-use crate::cli::{Dir, Ran, command, each, farreach, more_rights, without_privilege};
+use crate::cli::{Dir, OfAnother, Ran, command, each, farreach, more_rights, without_privilege};
 use farreach_os::dump::Dump;
 use std::process::{Command, Stdio};
 
@@ -197,12 +197,10 @@ fn processes_without_memory_or_right_are_told_apart() {
     farreach(["contiguity", "-p", &pid]).bad(1, &[&pid, "(true) has ended"]);
     child.wait().unwrap();
     farreach(["contiguity", "-p", &pid]).bad(1, &[&pid, "there is none"]);
-    // Process 1 has rights that this user has not, unless it is the user's own, as in some containers. SAFETY: it only
-    // returns a number.
-    let own = unsafe { libc::geteuid() } != 0 && std::fs::read("/proc/1/smaps").is_ok();
-    let ran = Ran::of(without_privilege(command().args(["contiguity", "-p", "1"])).output().unwrap());
-    if !own {
-        ran.bad(1, &["process 1: /proc/1/", "may not be read", more_rights("CAP_SYS_PTRACE")]);
+    if let Some(other) = OfAnother::new() {
+        let pid = other.pid().to_string();
+        let ran = Ran::of(without_privilege(command().args(["contiguity", "-p", &pid])).output().unwrap());
+        ran.bad(1, &[&format!("process {pid}: /proc/{pid}/"), "may not be read", more_rights("CAP_SYS_PTRACE")]);
     }
     // A thread of the kernel; there are none in most containers.
     if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {

@@ -1,6 +1,6 @@
 //! `farreach watch` on a program whose use of memory is known.
 
-use crate::cli::{Dir, Ran, command, farreach, more_rights, without_privilege};
+use crate::cli::{Dir, OfAnother, Ran, command, farreach, more_rights, without_privilege};
 use crate::common::program;
 use farreach_live::watch::Method;
 use serde_json::Value;
@@ -208,11 +208,10 @@ fn what_cannot_be_watched_is_said() {
 #[test]
 fn without_rights_the_missing_one_is_named() {
     let unprivileged = |args: &[&str]| Ran::of(without_privilege(command().args(args)).output().unwrap());
-    // SAFETY: it only returns a number.
-    let own = unsafe { libc::geteuid() } != 0 && std::fs::read("/proc/1/smaps").is_ok();
-    if !own {
-        unprivileged(&["watch", "-p", "1"])
-            .bad(1, &["process 1: /proc/1/", "may not be read", more_rights("CAP_SYS_PTRACE")]);
+    if let Some(other) = OfAnother::new() {
+        let pid = other.pid().to_string();
+        let words = [&format!("process {pid}: /proc/{pid}/"), "may not be read", more_rights("CAP_SYS_PTRACE")];
+        unprivileged(&["watch", "-p", &pid]).bad(1, &words);
     }
     // Its own processes it may watch, but not by frames, which the kernel hides, or the bitmap is not there at all.
     let mut sleep = Command::new("sleep");

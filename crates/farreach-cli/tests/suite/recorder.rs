@@ -527,8 +527,7 @@ fn a_signal_to_farreach_alone_is_passed_on() {
     c.args(["--fast".as_ref(), program("processes", &[]).as_os_str(), "sleep".as_ref()]);
     let farreach = c.env("FARREACH_VALGRIND_DIR", tool()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(1500));
-    let status = Command::new("kill").arg("-TERM").arg(farreach.id().to_string()).status().unwrap();
-    assert!(status.success());
+    farreach_live::send(farreach.id(), libc::SIGTERM);
     let out = farreach.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&out.stderr);
     assert!(text.contains("Signal(15)") && text.contains("interrupted: Some(15)"), "{text}");
