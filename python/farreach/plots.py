@@ -331,7 +331,7 @@ class _Json:
 
 
 # Charts of farreach are Altair's, and so are those that users make of several: all of them are safe to save and show.
-alt.utils.html.json = _Json()  # type: ignore[attr-defined]
+alt.utils.html.json = _Json()  # type: ignore[assignment]
 
 
 def page(title: str, about: str, charts: Dict[str, Any], rest: str = "") -> str:

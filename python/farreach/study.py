@@ -51,7 +51,7 @@ class _Program(NamedTuple):
 _LETTERS = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
-def _count(name: str, value: Union[int, str, None]) -> Optional[int]:
+def _count(name: str, value: Union[int, float, str, None]) -> Optional[int]:
     """A number of instructions, as people write it: 300M."""
     given = value
     if value is None:

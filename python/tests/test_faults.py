@@ -125,14 +125,15 @@ def stop(processes):
 
 @pytest.mark.long
 def test_a_scheduler_may_go_and_come_back(tmp_path):
-    programs = [f"workload:gups:size=1M,references=4M,seed={seed}" for seed in range(8)]
+    programs = [f"workload:gups:size=1M,references=20M,seed={seed}" for seed in range(8)]
     plain = undisturbed(tmp_path, programs)
     where = port()
     scheduler, some = cluster(where)
     child = start(tmp_path, "again", f"tcp://127.0.0.1:{where}", programs)
     try:
-        time.sleep(5)
-        assert child.poll() is None
+        while not list((tmp_path / "again").glob("*.json")):
+            assert child.poll() is None
+            time.sleep(0.05)
         scheduler.kill()
         scheduler.wait()
         stop(some)

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import logging
 import os
+import platform
 import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple
@@ -216,6 +217,8 @@ def _connect(on: str, dashboard: bool, warn: Callable[[str], None]) -> Iterator[
     # What Dask says about a client that goes is not about the sweep.
     for name in ("distributed.client", "distributed.batched", "distributed.comm.tcp", "distributed.core"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    # Clients say on which processor they run. Python asks the first `uname` on the path, which may be anybody's.
+    platform.uname().processor = platform.machine()  # type: ignore[misc]
     if on.startswith("local"):
         with (
             host.start(_local_workers(on), dashboard) as started,

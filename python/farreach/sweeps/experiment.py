@@ -11,7 +11,7 @@ import shlex
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union, cast
 
 from .. import _core
 from ..errors import Error, ExperimentError
@@ -68,7 +68,8 @@ def _values(key: str, given: Any) -> List[Any]:
         for name, value in given.items():
             if not _is_number(value):
                 raise refused(f"{name} must be a number up to 10^308")
-        start, to, step, times = (given.get(name) for name in ("from", "to", "step", "times"))
+        # `step` or `times` may be missing.
+        start, to, step, times = (cast(Any, given.get(name)) for name in ("from", "to", "step", "times"))
         if (step is not None and step <= 0) or (times is not None and (times <= 1 or start <= 0)):
             raise refused("step must be above 0, times above 1")
         if to < start:

@@ -119,7 +119,7 @@ def main(given: Mapping[str, Any]) -> None:
     try:
         with _cluster(given["workers"], given["dashboard"], folder) as found:
             _write(told, found)
-            sys.stdin.buffer.raw.read()  # type: ignore[attr-defined]  # until the sweep ends
+            sys.stdin.buffer.raw.read()  # type: ignore[union-attr]  # until the sweep ends
     except Exception as error:
         _write(told, {"fault": f"{error}" or type(error).__name__})
     finally:

@@ -246,9 +246,9 @@ def search(experiment: Experiment, at: Points, faults: List[str]) -> Sweep:
             trial.set_user_attr("machine", machine.name)
             try:
                 violations = [settings.violation(text, means) for text in settings.subject_to]
-                values = [float(evaluate(text, means)) for text in settings.objectives]
-                if not all(map(math.isfinite, values)):
-                    raise ArithmeticError(f"an objective is {values}")
+                reached = [float(evaluate(text, means)) for text in settings.objectives]
+                if not all(map(math.isfinite, reached)):
+                    raise ArithmeticError(f"an objective is {reached}")
             except (ArithmeticError, ValueError) as error:
                 # What it found is in the table; it is no candidate.
                 say(f"{machine.name}: {error}")
@@ -258,7 +258,7 @@ def search(experiment: Experiment, at: Points, faults: List[str]) -> Sweep:
             for text, violation in zip(settings.subject_to, violations):
                 if told:
                     trial.set_constraint(text, violation)
-            study.tell(trial, values)
+            study.tell(trial, reached)
     about: Dict[str, Any] = {"name": experiment.name, "model": _core.model(), "experiment": experiment.to_dict()}
     best = [
         {"machine": trial.user_attrs["machine"], **dict(zip(settings.objectives, trial.values))}
