@@ -163,7 +163,7 @@ def test_others_do_not_get_in(capfd):
         for pid in below:
             for name in ("cmdline", "environ"):
                 assert secret.encode() not in of_process(pid, name)
-        assert sum(bool(of_process(pid, "cmdline")) for pid in below) >= 5
+        assert sum(bool(of_process(pid, "cmdline")) for pid in below) >= 3
         folders = set()
         for pid in below:
             folders.update(re.findall(rb"TMPDIR=([^\0]*farreach-sweep-[^\0]*)", of_process(pid, "environ")))
