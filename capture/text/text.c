@@ -110,6 +110,7 @@ __attribute__((constructor)) static void text_on_huge_pages(void)
          return;
    static char path[4096];
    long length = call(SYS_readlink, (long)"/proc/self/exe", (long)path, sizeof path - 1, 0, 0, 0);
+   path[length > 0 ? length : 0] = 0;
    long file = length > 0 ? call(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0) : -1;
    if (file < 0)
       return;

@@ -157,6 +157,7 @@ void exec_begins(UWord arguments, UWord environment); /* the lists of an exec ab
 void exec_failed(void);
 void exec_image_begins(void);     /* takes over what the image before passed on */
 const HChar* exec_own_path(void); /* of the program that runs */
+Bool exec_link_read(UWord number, const ULong* args, Long* result); /* True: the call was a readlink of that path */
 void exec_restore_arguments(ThreadId tid); /* removes blanks behind the argument in the first line of a script */
 
 /* ---- main.c ---- */

@@ -283,7 +283,8 @@ void __wrap_vgPlain_client_syscall(ThreadId tid, UInt trc)
    Long  result;
    if (of_thread && !allowed(tid, number, args))
       return;
-   if (get(tid, REGISTER(RAX)) == number && serve(tid, number, args, &result))
+   if (get(tid, REGISTER(RAX)) == number
+       && (serve(tid, number, args, &result) || exec_link_read(number, args, &result)))
       put(tid, REGISTER(RAX), result);
    else
       __real_vgPlain_client_syscall(tid, trc);

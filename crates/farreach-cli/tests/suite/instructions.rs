@@ -4,9 +4,9 @@ use crate::common::{Recording, program, record};
 use farreach_live::Exit;
 use farreach_types::event::{Access, Kind, Op};
 
-/// Start of the mapping with this number of pages.
+/// Start of the mapping with this number of pages: the last one, since libraries are mapped before.
 fn pages(r: &Recording, pages: u64) -> u64 {
-    let start = r.ops.iter().find_map(|(_, op)| match op {
+    let start = r.ops.iter().rev().find_map(|(_, op)| match op {
         Op::Map(m) if m.len == pages * 4096 => Some(m.start),
         _ => None,
     });
@@ -74,7 +74,7 @@ fn every_instruction_has_the_references_of_a_processor() {
     let mark = |a: &Access| (a.kind == L && a.addr.wrapping_sub(start) < 4096).then(|| (a.addr - start) / 16);
     let avx2 = std::arch::is_x86_feature_detected!("avx2");
     for (case, fetches, refs) in CASES.iter().filter(|(case, ..)| avx2 || *case < 40) {
-        let first = all.iter().position(|a| mark(a) == Some(*case)).expect("the case") + 1;
+        let first = all.iter().position(|a| mark(a) == Some(*case)).unwrap_or_else(|| panic!("case {case}")) + 1;
         let len = all[first..].iter().position(|a| mark(a).is_some()).expect("the next case");
         let seen = &all[first..first + len];
         let data: Vec<_> =

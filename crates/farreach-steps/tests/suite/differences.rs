@@ -34,8 +34,9 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("strings-segment", "Valgrind ends"),
 ];
 
-/// Instructions of which Valgrind mistakes the length where their operand is relative to RIP, and ends.
-pub const END_BY_RIP: &[&str] = &["rorx"];
+/// Instructions of which Valgrind mistakes the length where their operand is relative to RIP, and ends. Behind each one
+/// is the first version that was seen not to.
+pub const END_BY_RIP: &[(&str, (u32, u32))] = &[("rorx", (3, 24))];
 
 /// Instructions of which Valgrind reads a part of the operand: the rest does not fault (`faults-part`).
 pub const READ_IN_PART: &[&str] = &["vpsll", "vpsrl", "vpsra", "vmovddup", "vperm2", "punpckl"];
