@@ -78,6 +78,12 @@ Bool code_is_bit_test(const struct code* c)
    return !c->vex && c->map == 1 && (c->opcode & 0xe7) == 0xa3;
 }
 
+/* MASKMOVQ, MASKMOVDQU. */
+Bool code_is_masked_move(const struct code* c)
+{
+   return c->map == 1 && c->opcode == 0xf7;
+}
+
 /* CLFLUSH. */
 Bool code_is_flush(const struct code* c)
 {

@@ -124,6 +124,15 @@ static Bool is_undefined(const UChar* code, UInt bytes)
    return bytes >= 2 && code[0] == 0x0f && (code[1] == 0x0b || code[1] == 0xb9 || code[1] == 0xff);
 }
 
+/* Once in a process, when the first one is about to run. */
+void limit_masked_move(void)
+{
+   static Bool told;
+   if (!told)
+      limit_met(FR_LIMIT_RECORD, 0, "maskmovq and maskmovdqu are recorded as a load and a store of the whole operand");
+   told = True;
+}
+
 /* The core calls this for an instruction that it cannot decode. */
 extern void __real_vgPlain_synth_sigill(ThreadId tid, Addr addr);
 void __wrap_vgPlain_synth_sigill(ThreadId tid, Addr addr);

@@ -74,6 +74,7 @@ Bool code_is_string(const struct code*);
 Bool code_repeats(const struct code*);
 Bool code_is_gather(const struct code*);
 Bool code_is_bit_test(const struct code*);
+Bool code_is_masked_move(const struct code*);
 Bool code_is_flush(const struct code*);
 Bool code_is_xsave(const struct code*);
 UInt code_whole_operand(const struct code*);
@@ -117,6 +118,7 @@ void changing_file_shared(Int fd); /* a file was mapped shared */
 void limit_met(enum fr_limit kind, Addr at, const HChar* format, ...) PRINTF_CHECK(3, 4);
 void limits_syscall(UInt number, const UWord* args, SysRes result);
 void limits_fork_in_child(void);
+void limit_masked_move(void);               /* such an instruction is translated */
 void limits_end(void);                      /* what is not told yet */
 
 /* ---- shm.c: System V segments of huge pages ---- */

@@ -383,6 +383,8 @@ Int segment_scan(const IRSB* sb, Int i)
          if (insn.len == 0)
             continue;
          insn.code = code_at(insn.at, insn.len);
+         if (code_is_masked_move(&insn.code))
+            limit_masked_move();
          if (is_fault(sb->jumpkind) && is_constant(sb->next) && sb->next->Iex.Const.con->Ico.U64 == insn.at)
             continue;
          insn.waits = begins_with_exit(sb, i);

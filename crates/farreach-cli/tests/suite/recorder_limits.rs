@@ -161,6 +161,16 @@ fn what_the_program_is_refused_is_said() {
     assert_eq!(limits(&workload), [("exec", what.as_str())]);
 }
 
+/// It happens three times and is said once.
+#[test]
+fn what_is_recorded_in_another_form_is_said() {
+    let (ran, workload) = run(&Dir::new(), &["masked"]);
+    assert_eq!(ran.status, 0, "{}", ran.err);
+    let what = "maskmovq and maskmovdqu are recorded as a load and a store of the whole operand";
+    assert_eq!(limits(&workload), [("record", what)]);
+    assert_eq!(workload["limits"][0]["count"], 1);
+}
+
 /// As daemons do, and setpriv.
 #[test]
 fn a_program_that_gives_up_its_user_is_recorded_with_its_children() {
