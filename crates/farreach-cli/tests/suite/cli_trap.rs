@@ -186,7 +186,7 @@ fn a_switch_costs_the_pages_of_a_thread() {
     let (dir, sets) = (Dir::new(), program("sets", &[]));
     let of = |slice: &str| {
         let options = format!("--json --slice {slice} -m t94/single:entries=64,replacement=fifo");
-        let ran = Ran::of(trap(&dir, &options, &[text(&sets), "threads", "4", "48", "100000"]).output().unwrap());
+        let ran = Ran::of(trap(&dir, &options, &[text(&sets), "threads", "4", "48", "400000"]).output().unwrap());
         assert_eq!(ran.status, 0, "{}", ran.err);
         let result: Value = serde_json::from_str(&dir.read("result")).unwrap();
         (each(&result, "misses")[0], result["workload"]["traps"]["switches"].as_u64().unwrap())
