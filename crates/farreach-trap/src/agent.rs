@@ -64,8 +64,20 @@ impl From<rustix::io::Errno> for Trouble {
     }
 }
 
+/// A task of whom.
+#[derive(Clone, Copy, PartialEq)]
+enum Of {
+    /// The program. The monitor's loop waits for its end, and must find it.
+    Program,
+    /// The monitor.
+    Monitor,
+}
+
 /// Waits for the next stop of this task; its end is trouble.
-fn next_stop(task: i32) -> Result<Stop, Trouble> {
+fn next_stop(task: i32, of: Of) -> Result<Stop, Trouble> {
+    if of == Of::Program && sys::next_is_end(task)? {
+        return Err(Trouble::Gone);
+    }
     match sys::wait(Some(task), true)? {
         Some((_, Stop::Exit(_) | Stop::Killed(_))) => Err(Trouble::Gone),
         Some((_, Stop::Event(Event::Exit))) => {
@@ -95,7 +107,7 @@ impl Borrowed {
     /// A system call, and its value. `born` learns of a new task.
     fn call(&mut self, number: i64, arguments: [u64; 6], mut born: impl FnMut(i32)) -> Result<u64, Trouble> {
         begin(self.task, &self.registers, self.site, number, arguments)?;
-        end(self.task, self.site, &mut born)
+        end(self.task, Of::Program, self.site, &mut born)
     }
 
     fn give_back(self) -> Result<(), Trouble> {
@@ -115,9 +127,9 @@ fn begin(task: i32, like: &Registers, site: u64, number: i64, arguments: [u64; 6
 }
 
 /// Waits for the end of a system call, and returns its value; an error of it is one.
-fn end(task: i32, site: u64, born: &mut dyn FnMut(i32)) -> Result<u64, Trouble> {
+fn end(task: i32, of: Of, site: u64, born: &mut dyn FnMut(i32)) -> Result<u64, Trouble> {
     loop {
-        match next_stop(task)? {
+        match next_stop(task, of)? {
             Stop::Signal(libc::SIGTRAP) => {
                 let now = sys::registers(task)?;
                 if now.rip != site {
@@ -146,7 +158,7 @@ impl Agent {
     pub fn at_exec(task: i32) -> Result<Agent, Trouble> {
         // The kernel still has to set the value of exec.
         sys::go(task, Go::Step, 0)?;
-        while next_stop(task)? != Stop::Signal(libc::SIGTRAP) {
+        while next_stop(task, Of::Program)? != Stop::Signal(libc::SIGTRAP) {
             sys::go(task, Go::Step, 0)?;
         }
         let mut borrowed = Borrowed::new(task)?;
@@ -186,7 +198,7 @@ impl Agent {
 
     /// The agent of a task that has just been made.
     fn begin(task: i32) -> Result<Agent, Trouble> {
-        while next_stop(task)? != Stop::Event(Event::Begin) {
+        while next_stop(task, Of::Monitor)? != Stop::Event(Event::Begin) {
             sys::go(task, Go::On, 0)?;
         }
         sys::block_signals(task)?;
@@ -246,7 +258,7 @@ impl Agent {
         let mut all = [0; 6];
         all[..N].copy_from_slice(&arguments);
         begin(self.task, &self.registers, SITE, number, all)?;
-        end(self.task, SITE, &mut |_| {})
+        end(self.task, Of::Monitor, SITE, &mut |_| {})
     }
 
     /// The userfaultfd of the address space. Where the system call is not for its user, the device may be.

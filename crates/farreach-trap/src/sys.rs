@@ -53,6 +53,24 @@ pub fn wait(thread: Option<i32>, block: bool) -> io::Result<Option<(i32, Stop)>>
     Ok(wait_and_measure(thread, block)?.map(|(task, stop, _)| (task, stop)))
 }
 
+/// Waits for news of a task, and leaves it to [`wait`]. Whether it is its end.
+pub fn next_is_end(task: i32) -> io::Result<bool> {
+    let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL | libc::__WNOTHREAD;
+    loop {
+        // SAFETY: all-zero is valid, and the place is valid for the kernel to write.
+        let (done, news) = unsafe {
+            let mut news: libc::siginfo_t = std::mem::zeroed();
+            (libc::waitid(libc::P_PID, task as libc::id_t, &mut news, flags), news)
+        };
+        match checked(done.into()) {
+            Ok(_) => return Ok(matches!(news.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED)),
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// As [`wait`], with the CPU time of a process that has ended and of its children that it waited for.
 pub fn wait_and_measure(thread: Option<i32>, block: bool) -> io::Result<Option<(i32, Stop, CpuTime)>> {
     let mut status = 0;
@@ -462,5 +480,32 @@ impl Child {
             }
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_was_looked_at_is_still_news() {
+        let child = |script: &str| std::process::Command::new("sh").args(["-c", script]).spawn().unwrap().id() as i32;
+        for (script, end) in [("exit 3", Stop::Exit(3)), ("kill -9 $$", Stop::Killed(9))] {
+            let task = child(script);
+            assert!(next_is_end(task).unwrap() && next_is_end(task).unwrap());
+            assert_eq!(wait(Some(task), true).unwrap(), Some((task, end)));
+        }
+        let task = child("exec sleep 60");
+        seize(task).unwrap();
+        interrupt(task).unwrap();
+        assert!(!next_is_end(task).unwrap());
+        kill(task);
+        while let Some((_, stop)) = wait(Some(task), true).unwrap() {
+            match stop {
+                Stop::Killed(signal) => return assert_eq!(signal, 9),
+                _ => go(task, Go::On, 0).unwrap(),
+            }
+        }
+        panic!("its end is not news");
     }
 }

@@ -20,14 +20,15 @@ fn bash(temp: &Dir, script: &str) -> Ran {
 #[test]
 fn without_memory_there_is_a_message_and_no_file() {
     let dir = Dir::new();
+    // Halfway between what the command needs to begin and what its machines need.
     let script = format!(
-        "ulimit -v 50000; exec $farreach sim workload:gups:size=64M,references=1M --threads 1 -m all -o {}",
+        "ulimit -v 38000; exec $farreach sim workload:gups:size=64M,references=1M --threads 1 -m all -o {}",
         dir.path("result")
     );
     let ran = bash(&dir, &script);
     ran.bad(
         1,
-        &["farreach: out of memory: the system refused ", " bytes; the limit of this process is 50000 KiB (ulimit -v)"],
+        &["farreach: out of memory: the system refused ", " bytes; the limit of this process is 38000 KiB (ulimit -v)"],
     );
     assert!(!dir.names().contains(&"result".to_owned()));
     // The same for a command that runs a program and returns its status.
