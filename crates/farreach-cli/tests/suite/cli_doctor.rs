@@ -92,6 +92,7 @@ fn refusing(command: &mut Command, calls: &'static [i64]) -> Ran {
 
 #[test]
 fn every_line_is_there_and_what_the_tests_need_works() {
+    let _damon = crate::common::damon();
     let result = ran(&mut doctor(&[])).good().json();
     let lines = lines(&result);
     assert_eq!(lines.iter().map(|line| line.name.as_str()).collect::<Vec<_>>(), LINES);

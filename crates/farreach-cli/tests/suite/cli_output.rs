@@ -168,6 +168,7 @@ fn a_full_disk_leaves_no_piece() {
     let own = std::process::id().to_string();
     for words in commands {
         for option in ["-o", "--html"] {
+            let _damon = (words[0] == "watch").then(crate::common::damon);
             let mut full = command();
             full.arg(words[0]).args([option, "/dev/full"]);
             full.args(words[1..].iter().map(|word| if *word == "OWN" { &own } else { *word }));

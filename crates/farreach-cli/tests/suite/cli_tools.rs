@@ -31,6 +31,7 @@ const NAMES: [&str; 22] = [
 
 #[test]
 fn nothing_of_the_working_directory_is_run() {
+    let _damon = crate::common::damon();
     let dir = Dir::new();
     let folder = dir.path("hostile");
     std::fs::create_dir_all(&folder).unwrap();

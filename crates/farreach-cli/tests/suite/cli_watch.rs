@@ -1,7 +1,7 @@
 //! `farreach watch` on a program whose use of memory is known.
 
 use crate::cli::{Dir, OfAnother, Ran, command, farreach, more_rights, without_privilege};
-use crate::common::program;
+use crate::common::{damon, program};
 use farreach_live::watch::Method;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 const DAMON: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 const MIB: u64 = 1 << 20;
 /// Memory of the program, the part at its beginning that it uses, and which pages of that: more than a TLB holds.
-const ALL: u64 = 64;
-const PART: u64 = 32;
+const ALL: u64 = 28;
+const PART: u64 = 20;
 const STEP: u64 = 2;
 /// What it uses, in 4 KB pages.
 const USED: u64 = PART * MIB / STEP;
@@ -29,8 +29,12 @@ struct Watched {
 
 impl Watched {
     fn begin() -> Watched {
+        Watched::of(ALL, PART)
+    }
+
+    fn of(all: u64, part: u64) -> Watched {
         let mut command = Command::new(program("watched", &[]));
-        command.args([ALL, PART, STEP].map(|n| n.to_string()));
+        command.args([all, part, STEP].map(|n| n.to_string()));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -58,7 +62,9 @@ fn bounds(value: &Value) -> [u64; 2] {
 }
 
 fn watched(pid: &str, method: &str) -> Value {
-    let args = ["watch", "-p", pid, "--for", "2s", "--interval", "400ms", "--method", method, "--json"];
+    // DAMON's files take their time.
+    let length = if method == "damon" { "5s" } else { "2s" };
+    let args = ["watch", "-p", pid, "--for", length, "--interval", "400ms", "--method", method, "--json"];
     farreach(args).good().json()
 }
 
@@ -70,6 +76,7 @@ fn row(result: &Value, bytes: u64) -> &Value {
 /// Every method that works here sees what the program used, within what it can tell.
 #[test]
 fn what_is_reported_is_what_was_used() {
+    let _damon = damon();
     let running = Watched::begin();
     let works = |name: &str| farreach(["doctor", name]).status == 0;
     for method in Method::ALL.map(Method::name) {
@@ -111,34 +118,64 @@ fn what_is_reported_is_what_was_used() {
     }
 }
 
-/// The rows of the program's memory: half of its first part was used, nothing of the rest; from a count, a quarter of
-/// all.
+/// The rows of the program's memory: half of its first part was used, nothing of the rest; from a count, as much of all.
 fn heat(result: &Value, method: &str, start: u64, stores_only: bool) {
     let by_page = result["method"]["resolution"] == "pages";
-    let mut rows = 0;
-    for row in result["heat"]["rows"].as_array().unwrap() {
-        let (from, end) = (number(&row["start"]), number(&row["end"]));
-        if from < start || end > start + ALL * MIB {
-            continue;
-        }
-        rows += 1;
+    let rows = medians(result, start, ALL);
+    assert!(rows.len() > 4, "{method}: {rows:?}");
+    for (end, median) in rows {
         let expected = match (stores_only, by_page) {
             (true, _) => 0.0,
             (false, true) if end <= start + PART * MIB => 1.0 / STEP as f64,
             (false, true) => 0.0,
             (false, false) => PART as f64 / ALL as f64 / STEP as f64,
         };
-        let used: Vec<f64> = row["used"].as_array().unwrap().iter().map(|used| used.as_f64().unwrap()).collect();
-        let mut sorted = used.clone();
-        sorted.sort_by(f64::total_cmp);
-        let median = sorted[(sorted.len() - 1) / 2];
-        assert!((median - expected).abs() < 0.02, "{method}: {expected} expected: {row}");
+        assert!((median - expected).abs() < 0.02, "{method}: {expected} expected up to {end}: {}", result["heat"]);
     }
-    assert!(rows > 4, "{method}: {rows}");
+}
+
+/// Where each row within so many megabytes of memory ends, and the part of it that was used in half of the intervals.
+fn medians(result: &Value, start: u64, megabytes: u64) -> Vec<(u64, f64)> {
+    let rows = result["heat"]["rows"].as_array().unwrap().iter();
+    let within = rows.filter(|row| number(&row["start"]) >= start && number(&row["end"]) <= start + megabytes * MIB);
+    let median = |row: &Value| {
+        let mut used: Vec<f64> = row["used"].as_array().unwrap().iter().map(|used| used.as_f64().unwrap()).collect();
+        used.sort_by(f64::total_cmp);
+        (number(&row["end"]), used[(used.len() - 1) / 2])
+    };
+    within.map(median).collect()
+}
+
+/// Of more pages than DAMON takes regions some blocks are watched, each page of them exactly; the rest is in proportion.
+#[test]
+fn of_a_large_process_blocks_are_drawn() {
+    const LARGE: u64 = 64;
+    let _damon = damon();
+    let doctor = farreach(["doctor", "damon"]);
+    if doctor.status != 0 {
+        eprintln!("DAMON does not work here, so its samples are not tested: {}", doctor.out);
+        return;
+    }
+    let running = Watched::of(LARGE, LARGE / 2);
+    let result = watched(&running.pid(), "damon");
+    assert_eq!(result["method"]["resolution"], "sample");
+    let [drawn, all] = [0, 1].map(|i| number(&result["method"]["sampled_blocks"][i]));
+    assert!(0 < drawn && drawn < all && all >= LARGE / 2, "{drawn} of {all}");
+    let rows = medians(&result, running.start, LARGE);
+    assert!(rows.len() > 8 && rows.len() as u64 <= drawn, "{}", result["heat"]);
+    for &(end, median) in &rows {
+        let expected = if end <= running.start + LARGE / 2 * MIB { 1.0 / STEP as f64 } else { 0.0 };
+        assert!((median - expected).abs() < 0.02, "{expected} expected up to {end}: {}", result["heat"]);
+    }
+    let anonymous = result["mappings"].as_array().unwrap().iter().find(|m| m["mapping"] == "anonymous").unwrap();
+    let part = rows.iter().map(|(_, median)| median).sum::<f64>() / rows.len() as f64;
+    let expected = part * (LARGE * MIB) as f64;
+    assert!((number(&anonymous["median_bytes"]) as f64 - expected).abs() < OTHER as f64, "{expected}: {anonymous}");
 }
 
 #[test]
 fn a_process_that_ends_ends_the_watch() {
+    let _damon = damon();
     let mut child = Command::new("sleep").arg("1").spawn().unwrap();
     let ran = farreach(["watch", "-p", &child.id().to_string(), "--for", "60s", "--interval", "200ms", "--json"]);
     child.wait().unwrap();
@@ -149,6 +186,7 @@ fn a_process_that_ends_ends_the_watch() {
 
 #[test]
 fn an_interrupt_ends_the_watch_with_a_result() {
+    let _damon = damon();
     let running = Watched::begin();
     let mut watching = command();
     watching.args(["watch", "-p", &running.pid(), "--for", "1h", "--interval", "300ms"]);
@@ -166,6 +204,7 @@ fn an_interrupt_ends_the_watch_with_a_result() {
 /// `benches/killed.sh` does the same at random moments, and compares all settings of the machine.
 #[test]
 fn damon_is_off_after_kill_9() {
+    let _damon = damon();
     let doctor = farreach(["doctor", "damon"]);
     if doctor.status != 0 {
         eprintln!("DAMON does not work here, so its end is not tested: {}", doctor.out);
@@ -229,6 +268,7 @@ fn without_rights_the_missing_one_is_named() {
 
 #[test]
 fn the_page_stands_alone() {
+    let _damon = damon();
     let (dir, running) = (Dir::new(), Watched::begin());
     let html = dir.path("page.html");
     let ran = farreach(["watch", "-p", &running.pid(), "--for", "1s", "--interval", "300ms", "--html", &html]);

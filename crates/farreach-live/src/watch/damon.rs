@@ -151,6 +151,8 @@ pub(super) struct Damon {
     flush: Flush,
     on: bool,
     length: Duration,
+    /// When DAMON's sample began that the interval is of.
+    begun: Instant,
     /// The watched pages, by the place that stands for them: an address in bytes.
     watched: BTreeMap<u64, Vec<u64>>,
     sampled: bool,
@@ -159,7 +161,8 @@ pub(super) struct Damon {
 impl Damon {
     pub(super) fn open(pid: i32) -> Result<Damon, Failure> {
         let (held, flush) = (Held::take(Path::new(FOLDER), Path::new(LOCK))?, Flush::open(pid));
-        Ok(Damon { pid, held, flush, on: false, length: Duration::ZERO, watched: BTreeMap::new(), sampled: false })
+        let (begun, watched) = (Instant::now(), BTreeMap::new());
+        Ok(Damon { pid, held, flush, on: false, length: Duration::ZERO, begun, watched, sampled: false })
     }
 
     /// The pages to watch, by the place that stands for them.
@@ -178,13 +181,32 @@ impl Damon {
         Ok(places)
     }
 
+    /// How long DAMON's samples are: the answer is to be asked for before the sample ends.
+    fn sample(&self) -> Duration {
+        self.length + (self.length / 4).clamp(Duration::from_millis(50), Duration::from_secs(1))
+    }
+
+    /// Waits until DAMON has cleared the used bits for a sample, if it is about to: then its thread is idle. What is
+    /// flushed from the TLB before that may be back in it, and its use would not be seen.
+    fn await_cleared(&self) -> io::Result<()> {
+        let Some(thread) = self.kernel_thread() else { return Ok(()) };
+        let idle = || {
+            let stat = fs::read_to_string(format!("/proc/{thread}/stat"))?;
+            Ok::<_, io::Error>(stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('I')))
+        };
+        while self.begun.elapsed() < self.length / 2 && !idle()? {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        Ok(())
+    }
+
     fn configure(&mut self) -> io::Result<()> {
         if self.on {
             self.held.state("off")?;
             self.on = false;
         }
         let path = |name: &str| self.held.path(name);
-        let micros = self.length.as_micros();
+        let micros = self.sample().as_micros();
         let name = match self.held.operations {
             Operations::Virtual => "fvaddr",
             Operations::Physical => "paddr",
@@ -226,11 +248,20 @@ impl Watcher for Damon {
         if !self.on || places != self.watched || length != self.length {
             (self.watched, self.length) = (places, length);
             self.configure()?;
+        } else {
+            // Answered when a sample has ended and the next one begins.
+            self.held.state("update_schemes_stats")?;
         }
+        self.begun = Instant::now();
+        self.await_cleared()?;
         self.flush.flush()
     }
 
     fn end(&mut self) -> io::Result<Seen> {
+        if self.begun.elapsed() >= self.sample() {
+            // The answer is of a later sample.
+            self.flush.flush()?;
+        }
         let began = Instant::now();
         self.held.state("update_schemes_tried_regions")?;
         if began.elapsed() > 2 * self.length + PATIENCE {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use farreach_live::{Options, Recorder, Report};
 use farreach_trace::Checker;
@@ -23,6 +23,12 @@ pub fn scratch() -> PathBuf {
 fn run(command: &mut Command) {
     let out = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
     assert!(out.status.success(), "{command:?}: {}", String::from_utf8_lossy(&out.stderr));
+}
+
+/// The machine has one DAMON: tests that may use it take turns.
+pub fn damon() -> MutexGuard<'static, ()> {
+    static DAMON: Mutex<()> = Mutex::new(());
+    DAMON.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A time limit in seconds for a test binary: if a recording hangs, it ends with SIGALRM, and the recorders with it.
