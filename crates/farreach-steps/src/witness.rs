@@ -31,7 +31,7 @@ pub(crate) fn ask(
         || known.iter().any(|access| access.size > 32);
     let near = |access: &Access, address: u64| {
         let (size, chosen) = (u64::from(access.size), if access.size == 1 { 16 } else { 0 });
-        (access.addr.wrapping_sub(chosen)..access.addr + size).contains(&address)
+        (access.addr.wrapping_sub(chosen)..access.addr + size + chosen).contains(&address)
     };
     let mut asked = 0;
     for (access, protection) in first.into_iter().chain(store) {
