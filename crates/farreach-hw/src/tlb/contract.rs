@@ -151,6 +151,11 @@ pub trait Capabilities {
     fn set_bits(&self, _largest: u8) -> Result<Range<u32>, String> {
         Err("it has an array whose entries are not in sets of pages".into())
     }
+    /// Nobody can look into it: it lists no entries, need not answer probes, and counts misses alone for sure. The
+    /// laboratory repeats a sample of its filtered lookups (see [`filter`](super::filter)).
+    fn opaque(&self) -> bool {
+        false
+    }
     /// It records the references of its walkers: those since they were last taken out, in order.
     fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {
         None

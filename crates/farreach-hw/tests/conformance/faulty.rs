@@ -48,14 +48,16 @@ use Fault::*;
 pub struct Faulty {
     tlb: Box<dyn Tlb>,
     fault: Fault,
+    /// Nobody can look into it.
+    opaque: bool,
     counts: TlbCounts,
     /// The translations in the second level, which ignores invalidations.
     kept: HashMap<(Asid, Vpn), Translation>,
 }
 
 impl Faulty {
-    pub fn new(tlb: Box<dyn Tlb>, fault: Fault) -> Faulty {
-        Faulty { counts: tlb.counts().clone(), tlb, fault, kept: HashMap::new() }
+    pub fn new(tlb: Box<dyn Tlb>, fault: Fault, opaque: bool) -> Faulty {
+        Faulty { counts: tlb.counts().clone(), tlb, fault, opaque, kept: HashMap::new() }
     }
 
     fn is(&self, fault: Fault) -> bool {
@@ -141,12 +143,18 @@ impl Tlb for Faulty {
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
+        if self.opaque {
+            return Option::None;
+        }
         let mut said = self.tlb.probe(asid, vpn, kind).or_else(|| self.kept.get(&(asid, vpn)).copied())?;
         said.pfn.0 ^= u64::from(self.is(WrongFrame) && vpn.0 % 16 == 7);
         Some(said)
     }
 
     fn entries(&self) -> Vec<EntryView> {
+        if self.opaque {
+            return Vec::new();
+        }
         let mut entries = self.tlb.entries();
         if self.is(OnePageTwice) && entries.len() == 4 {
             entries.extend(entries.last().cloned().map(|e| EntryView { slot: e.slot + 1, ..e }));
@@ -167,6 +175,9 @@ impl Tlb for Faulty {
 }
 
 impl Capabilities for Faulty {
+    fn opaque(&self) -> bool {
+        self.opaque
+    }
     fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
         Some(self)
     }

@@ -1,37 +1,22 @@
-//! The conformance suite: every design of the registry is held to the contract of [`farreach_hw::tlb::Tlb`], in many
-//! configurations, with nothing written for it. Tests are called `KIND/keys`, so that `cargo test -p farreach-hw
-//! --test conformance KIND/` is about one design.
-//!
-//! * Every hit, every probe and every page of an entry agrees with the page table (XC-3).
-//! * No entry survives invalidation or demotion, the end of its space, or, without process ids, a process switch
-//!   (T94-18, T94-42).
-//! * Counters add up, lookup by lookup (XC-5). Entries do not exceed the capacity, and a page has one entry where the
-//!   design allows only one (T94-17).
-//! * A filterable lookup, repeated, is a hit that changes nothing, and a design that sees no filtered lookups ends in
-//!   the same state.
-//! * Equal seeds give equal results (XC-4).
+//! The conformance suite (`farreach-conformance`) on every design of the registry, in many configurations. Tests are
+//! called `KIND/keys`, so that `cargo test -p farreach-hw --test conformance KIND/` is about one design.
 //!
 //! The suite itself is tested with planted faults: `planted/...`.
 
-mod changes;
 mod configurations;
 mod faulty;
-mod filtered;
-mod layout;
 mod planted;
-mod subject;
-mod suite;
-mod table;
-mod tally;
-mod timed;
-mod truth;
-mod watch;
-mod world;
 
+use farreach_conformance::{Effort, Subject, conform};
 use farreach_hw::tlb::{DESIGNS, Design};
+use farreach_oracle::dice;
 use libtest_mimic::{Arguments, Trial};
-use subject::Subject;
-use suite::{LONG, SHORT, conform};
+
+/// Long streams, and short ones.
+fn effort(long: bool) -> Effort {
+    let (streams, steps) = if long { (4, 2500) } else { (2, 1000) };
+    Effort { seeds: dice::seeds(streams), steps }
+}
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -48,7 +33,7 @@ fn of(design: &'static Design) -> Vec<Trial> {
             subject => subject,
         };
         let name = format!("{}/{}", design.kind, if c.keys.is_empty() { "defaults" } else { &c.keys });
-        let test = move || Ok(conform(&subject?.examined(), if c.long { LONG } else { SHORT })?);
+        let test = move || Ok(conform(&subject?.examined(), &effort(c.long))?);
         Some(Trial::test(name, test))
     };
     configurations::of(design).into_iter().filter_map(trial).collect()

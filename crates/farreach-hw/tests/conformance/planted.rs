@@ -1,10 +1,9 @@
 //! Does the suite find faults? Designs with a planted fault: each must be found.
 
+use super::effort;
 use super::faulty::Fault::*;
 use super::faulty::{Fault, Faulty};
-use super::subject::Subject;
-use super::suite::{Effort, LONG, conform};
-use super::tally::need;
+use farreach_conformance::{Subject, conform};
 use farreach_hw::tlb::design;
 use farreach_types::params::Params;
 use libtest_mimic::Trial;
@@ -100,6 +99,27 @@ const PLANTED: &[((&str, &str), &[Fault])] = &[
     (DRAWN_LEVELS, &[SeedIgnored, NotRepeatable]),
 ];
 
+/// The faults that show in designs which nobody can look into.
+const PLANTED_OPAQUE: &[((&str, &str), &[Fault])] = &[
+    (
+        SINGLE,
+        &[
+            InvalidationIgnored,
+            InvalidationOfFirstPage,
+            InvalidationWithoutLastPage,
+            EndIgnored,
+            EvictionNotReported,
+            InvalidationNotReported,
+            MissCalledHit,
+            StaleSecondLevel,
+        ],
+    ),
+    (USED_LATE, &[AlwaysFilterable]),
+    (UNTAGGED, &[SwitchIgnored]),
+    (DRAWN, &[NotRepeatable]),
+    (PARTIAL, &[InvalidationIgnored, EvictionNotReported, InvalidationNotReported]),
+];
+
 thread_local! {
     /// So that no two designs are alike.
     static MADE: Cell<u64> = const { Cell::new(0) };
@@ -110,30 +130,38 @@ static PANIC_HOOK: Once = Once::new();
 
 /// A test for each.
 pub fn trials() -> Vec<Trial> {
-    let trial = |((kind, keys), fault): ((&'static str, &'static str), Fault)| {
-        Trial::test(format!("planted/{kind}/{fault:?}"), move || {
-            let why = found(kind, keys, fault, LONG)?;
-            need(why.is_some(), || format!("{kind}/{keys}: {fault:?} was not found"))?;
+    let trial = |((kind, keys), fault, opaque): ((&'static str, &'static str), Fault, bool)| {
+        let place = if opaque { "planted/opaque" } else { "planted" };
+        Trial::test(format!("{place}/{kind}/{fault:?}"), move || {
+            let why = found(kind, keys, fault, opaque)?.ok_or(format!("{kind}/{keys}: {fault:?} was not found"))?;
             if std::env::var_os("FARREACH_PLANTED").is_some() {
-                println!("{kind}: {fault:?}: {}", why.unwrap_or_default());
+                println!("{kind}: {fault:?}: {why}");
             }
             Ok(())
         })
     };
     let sound = Trial::test("planted/nothing", || {
-        for ((kind, keys), _) in PLANTED {
-            let why = found(kind, keys, None, LONG)?;
-            need(why.is_none(), || format!("{kind}/{keys}: without a fault this was found: {why:?}"))?;
+        for (list, opaque) in [(PLANTED, false), (PLANTED_OPAQUE, true)] {
+            for ((kind, keys), _) in list {
+                if let Some(why) = found(kind, keys, None, opaque)? {
+                    return Err(format!("{kind}/{keys}: without a fault this was found: {why}").into());
+                }
+            }
         }
         Ok(())
     });
-    let all = PLANTED.iter().flat_map(|&(place, faults)| faults.iter().map(move |&fault| (place, fault)));
-    all.map(trial).chain([sound]).collect()
+    let all = |list: &'static [((&'static str, &'static str), &'static [Fault])], opaque| {
+        list.iter().flat_map(move |&(place, faults)| faults.iter().map(move |&fault| (place, fault, opaque)))
+    };
+    all(PLANTED, false).chain(all(PLANTED_OPAQUE, true)).map(trial).chain([sound]).collect()
 }
 
 /// The result of the suite for a design with this fault.
-fn found(kind: &str, keys: &str, fault: Fault, effort: Effort) -> Result<Option<String>, String> {
+fn found(kind: &str, keys: &str, fault: Fault, opaque: bool) -> Result<Option<String>, String> {
     let mut subject = Subject::new(design(kind).expect("it is in the registry"), keys)?.examined();
+    if opaque {
+        (subject.traits.opaque, subject.traits.probes) = (true, false);
+    }
     let design = subject.design;
     subject.make = Box::new(move |params| {
         let mut values = params.as_json().clone();
@@ -146,7 +174,7 @@ fn found(kind: &str, keys: &str, fault: Fault, effort: Effort) -> Result<Option<
             _ => {}
         }
         let tlb = (design.build)(&Params::resolve(design.keys, &values)?)?;
-        Ok(Box::new(Faulty::new(tlb, fault)))
+        Ok(Box::new(Faulty::new(tlb, fault, opaque)))
     });
     PANIC_HOOK.call_once(|| {
         let hook = std::panic::take_hook();
@@ -157,7 +185,7 @@ fn found(kind: &str, keys: &str, fault: Fault, effort: Effort) -> Result<Option<
         }));
     });
     EXPECTED.set(true);
-    let result = catch_unwind(AssertUnwindSafe(|| conform(&subject, effort)));
+    let result = catch_unwind(AssertUnwindSafe(|| conform(&subject, &effort(true))));
     EXPECTED.set(false);
     Ok(match result {
         Ok(result) => result.err(),

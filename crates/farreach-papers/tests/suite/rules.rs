@@ -11,8 +11,8 @@
 //! A rule is named by its id in full, in a comment or a string; a letter behind it is a part of the rule (`RMM15-27a`).
 //! The name of a test may begin with ids (`fn ca_9_t94_57_what_it_shows`). A range (`T94-43 to T94-50`) names only its
 //! ends: it states the subject of a file, not that each rule in it is covered. Bare numbers name nothing. Tests are
-//! files below `tests` and of `farreach-oracle`, files called `tests.rs`, and modules behind `#[cfg(test)]`. Every text
-//! with the form of an id must be an id.
+//! files below `tests`, of `farreach-oracle` and `farreach-conformance`, files called `tests.rs`, and modules behind
+//! `#[cfg(test)]`. Every text with the form of an id must be an id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -123,9 +123,8 @@ fn in_names(text: &str, families: &BTreeSet<&str>) -> Vec<(usize, String)> {
 
 /// Where the tests in a file begin.
 fn tests_from(path: &Path, text: &str) -> usize {
-    if path.components().any(|c| c.as_os_str() == "tests" || c.as_os_str() == "farreach-oracle")
-        || path.ends_with("tests.rs")
-    {
+    let of_tests = ["tests", "farreach-oracle", "farreach-conformance"];
+    if path.components().any(|c| of_tests.iter().any(|name| c.as_os_str() == *name)) || path.ends_with("tests.rs") {
         return 0;
     }
     let module = |at: &usize| {

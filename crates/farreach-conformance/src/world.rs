@@ -3,8 +3,8 @@
 //! All processes use the same virtual pages, so that an entry of another process is wrong. Frames are allocated once,
 //! so that an outdated entry is wrong too.
 
-use super::layout::{self, PLACES, SPACES};
-use super::table::{Extent, KERNEL, KERNEL_PAGES, Table};
+use crate::layout::{self, PLACES, SPACES};
+use crate::table::{Extent, KERNEL, KERNEL_PAGES, Table};
 use farreach_hw::tlb::Lookup;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::event::Kind;
@@ -12,6 +12,7 @@ use farreach_types::translation::{Attr, PageTableView, Pte};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
+use std::fmt;
 
 /// Events for designs. The page table shows them already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +27,25 @@ pub enum Event {
     Thread(Asid, u32),
     /// The segment registers of the process changed (DS13-24).
     Segment(Asid),
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pages = |range: &VpnRange| format!("pages {:#x} to {:#x}", range.start.0, range.end().0);
+        match self {
+            Event::Lookup(at, pte) => {
+                let Lookup { asid, vpn, kind } = at;
+                write!(f, "{kind:?} of page {:#x} of space {} (frame {:#x}, ", vpn.0, asid.0, pte.pfn.0)?;
+                write!(f, "attributes {:#x}, order {})", pte.attr.0, pte.order)
+            }
+            Event::Stale(asid, range) => write!(f, "invalidation of {} of space {}", pages(range), asid.0),
+            Event::Demoted(asid, range) => write!(f, "demotion of {} of space {}", pages(range), asid.0),
+            Event::Gone(asid) => write!(f, "end of space {}", asid.0),
+            Event::Switch(asid) => write!(f, "switch to space {}", asid.0),
+            Event::Thread(asid, thread) => write!(f, "thread {thread} of space {}", asid.0),
+            Event::Segment(asid) => write!(f, "new segment registers of space {}", asid.0),
+        }
+    }
 }
 
 /// Page tables, references, and the random generator.

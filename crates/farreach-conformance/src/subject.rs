@@ -1,6 +1,6 @@
 //! A design with its keys, and its expected properties: taken from the keys, or found by trying it on a single page.
 
-use super::table::{Extent, Table};
+use crate::table::{Extent, Table};
 use farreach_hw::tlb::{Design, EntryView, Lookup, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::Kind;
@@ -8,16 +8,20 @@ use farreach_types::params::Params;
 use farreach_types::translation::{Attr, PageTableView};
 use serde_json::{Map, Value as Json};
 
-type Make = Box<dyn Fn(&Params) -> Result<Box<dyn Tlb>, String> + Send>;
+/// Builds a design of resolved keys; the error is its refusal.
+pub type Make = Box<dyn Fn(&Params) -> Result<Box<dyn Tlb>, String> + Send>;
 
 /// The design under test.
 pub struct Subject {
+    /// As the registry has it.
     pub design: &'static Design,
     /// As text: `KIND/key=value,...`.
     pub name: String,
+    /// Its keys.
     pub params: Params,
-    /// Builds the design, or one with a fault: see `planted`.
+    /// Builds the design; a test of the suite itself puts one with a fault in its place.
     pub make: Make,
+    /// What is expected of it; nothing before [`Subject::examined`].
     pub traits: Traits,
 }
 
@@ -42,11 +46,18 @@ pub struct Traits {
     pub capacity: usize,
     /// Bytes of a base page, and the most bytes that all entries map together.
     pub page: u64,
+    /// See `page`.
     pub reach: u64,
     /// Whether a page has one entry for fetches and data: there is one array.
     pub one_array: bool,
     /// Whether entries have modified bits.
     pub modified_bits: bool,
+    /// Whether it neither lists its entries nor need count fills: see [`Capabilities::opaque`].
+    ///
+    /// [`Capabilities::opaque`]: farreach_hw::tlb::Capabilities::opaque
+    pub opaque: bool,
+    /// Whether it answers probes.
+    pub probes: bool,
 }
 
 /// The keys of a text such as `entries=4,factor=4`.
@@ -94,6 +105,8 @@ impl Traits {
         let mut tlb = (subject.design.build)(p).expect("it was built once");
         let seen = [Kind::Load, Kind::Fetch, Kind::Store].map(|kind| lookup_of_lone_page(&mut *tlb, kind));
         let stored = lookup_of_lone_page(&mut *(subject.design.build)(p).expect("it was built once"), Kind::Store);
+        let (opaque, probes) = (tlb.opaque(), tlb.probe(LONE.0, LONE.1, Kind::Store).is_some());
+        let entries = capacity(p);
         let is_modified = |view: &EntryView| view.pages.iter().any(|page| page.2);
         Traits {
             several_cores: tlb.on_thread().is_some(),
@@ -103,18 +116,23 @@ impl Traits {
             walks: p.has("walk_levels"),
             random: p.as_json().values().any(|value| value.as_str().is_some_and(|v| ["random", "lfsr"].contains(&v))),
             one_way: capacity(p) == 1 || p.has("ways") && p.int("ways") == 1,
-            capacity: capacity(p),
+            capacity: if opaque && entries == 0 { 64 } else { entries },
             page,
             reach: (subject.design.reach)(p),
             one_array: seen.iter().all(|views| views.len() == 1),
             modified_bits: seen[2].iter().chain(&stored).any(is_modified),
+            opaque,
+            probes: probes || !opaque,
         }
     }
 }
 
+/// The only page of a table.
+const LONE: (Asid, Vpn) = (Asid(0), Vpn(0x405));
+
 /// The entries after a lookup of the only page.
 fn lookup_of_lone_page(tlb: &mut dyn Tlb, kind: Kind) -> Vec<EntryView> {
-    let (asid, vpn) = (Asid(0), Vpn(0x405));
+    let (asid, vpn) = LONE;
     let mut table = Table::default();
     table.insert(Extent { asid, first: vpn.0, pages: 1, pfn: 0x9_0005, attr: Attr(7), order: 0, ranged: false });
     let mut unfiltered = Unfiltered::default();

@@ -2,11 +2,11 @@
 //! changes the order of use may stay in it, and the design asks for their times. Only designs with
 //! [`farreach_hw::tlb::Timed`] do.
 
-use super::subject::Subject;
-use super::table::Table;
-use super::tally::need;
-use super::watch::apply;
-use super::world::Event;
+use crate::subject::Subject;
+use crate::table::Table;
+use crate::tally::need;
+use crate::watch::apply;
+use crate::world::Event;
 use farreach_hw::tlb::filter::times::{LookupTimes, NO_PAGE, SLOTS_PER_SIDE, TimedReport};
 use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Vpn};

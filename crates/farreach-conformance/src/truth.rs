@@ -1,8 +1,8 @@
 //! Entries against the page table, against each other, and against earlier entries.
 
-use super::subject::Traits;
-use super::table::Table;
-use super::tally::need;
+use crate::subject::Traits;
+use crate::table::Table;
+use crate::tally::need;
 use farreach_hw::tlb::{EntryView, Tlb};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::event::Kind;

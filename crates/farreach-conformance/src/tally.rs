@@ -1,6 +1,6 @@
 //! Counters add up: the changes that one lookup, one event and a whole run may make (XC-5).
 
-use super::subject::Traits;
+use crate::subject::Traits;
 use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;

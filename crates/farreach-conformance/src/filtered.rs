@@ -1,11 +1,11 @@
 //! A design behind a filter of repeat hits: it sees no filtered lookup, and must end in the same state as one that sees
 //! them all.
 
-use super::subject::Subject;
-use super::table::Table;
-use super::tally::need;
-use super::watch::apply;
-use super::world::Event;
+use crate::subject::Subject;
+use crate::table::Table;
+use crate::tally::need;
+use crate::watch::apply;
+use crate::world::Event;
 use farreach_hw::tlb::{Answer, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::Kind;
@@ -27,7 +27,8 @@ impl Filtered {
     pub fn lookup(&mut self, at: Lookup, pte: Pte, plain: Answer, table: &Table) -> Result<bool, String> {
         if self.filter.contains(&(at.asid, at.vpn, at.kind)) {
             need(plain.outcome == Outcome::Hit, || {
-                format!("{at:?} is filtered, and the plain design answers {plain:?}")
+                let rule = "the filter: what was answered FILTERABLE stays a hit until it is reported by unfilter";
+                format!("{rule}\n  {at:?} is filtered, and a design that is asked at every lookup answers {plain:?}")
             })?;
             return Ok(true);
         }

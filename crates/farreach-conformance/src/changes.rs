@@ -1,8 +1,8 @@
 //! Changes of mappings: everything that an operating system does, at pages in use.
 
-use super::layout::{self, SPACES};
-use super::table::{Extent, KERNEL};
-use super::world::{Event, World};
+use crate::layout::{self, SPACES};
+use crate::table::{Extent, KERNEL};
+use crate::world::{Event, World};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::translation::{Attr, Segment};
 

@@ -1,11 +1,12 @@
 //! A design under test: every lookup and every event is checked at once, against the page table and against the state
 //! before it.
 
-use super::subject::{Subject, Traits};
-use super::table::Table;
-use super::tally::{self, need};
-use super::truth;
-use super::world::Event;
+use crate::fresh::Fresh;
+use crate::subject::{Subject, Traits};
+use crate::table::Table;
+use crate::tally::{self, need};
+use crate::truth;
+use crate::world::Event;
 use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
@@ -25,6 +26,8 @@ pub struct Watch<'a> {
     counts_then: TlbCounts,
     lookups_since: usize,
     stored: HashSet<(Asid, u64)>,
+    /// What an opaque design may still have.
+    fresh: Fresh,
     /// A page whose mapping was just invalidated: nothing of its walk is cached.
     cold: Option<(Asid, VpnRange)>,
     unfiltered: Unfiltered,
@@ -41,6 +44,7 @@ impl Watch<'_> {
             tlb,
             traits: &subject.traits,
             stored: HashSet::new(),
+            fresh: Fresh::default(),
             cold: None,
             unfiltered: Unfiltered::default(),
         }
@@ -61,15 +65,19 @@ impl Watch<'_> {
         let answer = self.tlb.access(at, pte, table, &mut self.unfiltered);
         let hit = answer.outcome == Outcome::Hit;
         let t = self.traits;
-        need(hit == known || t.controlled || (hit && t.registers), || {
+        need(hit == known || t.controlled || (hit && t.registers) || !t.probes, || {
             format!(
                 "{at:?} ended as {:?}, and a probe before it found {}",
                 answer.outcome,
                 if known { "it" } else { "nothing" }
             )
         })?;
-        need(self.probe(at, table)?, || format!("{at:?}: a probe after the lookup finds nothing"))?;
-        tally::lookup(t, &self.counts, self.tlb.counts(), at, pte, answer)?;
+        need(self.probe(at, table)? || !t.probes, || format!("{at:?}: a probe after the lookup finds nothing"))?;
+        if t.opaque {
+            self.fresh.lookup(at, pte, hit)?;
+        } else {
+            tally::lookup(t, &self.counts, self.tlb.counts(), at, pte, answer)?;
+        }
         if let Some(reads) = self.tlb.walker_reads().map(|reads| std::mem::take(reads).len() as u64) {
             tally::reads(&self.counts, self.tlb.counts(), reads)?;
         }
@@ -113,6 +121,10 @@ impl Watch<'_> {
 
     /// Checks all entries. `reported`: all changes in the page table were reported to the design.
     pub fn check_entries(&mut self, table: &Table, reported: bool) -> Result<(), String> {
+        if self.traits.opaque {
+            self.remember(Vec::new());
+            return Ok(());
+        }
         let entries = self.tlb.entries();
         tally::sums(self.traits, &self.counts)?;
         if self.traits.one_array {
@@ -157,8 +169,12 @@ impl Watch<'_> {
         self.unfiltered.clear();
         apply(event, &mut *self.tlb, &mut self.unfiltered);
         let is = self.tlb.entries();
-        tally::event(&self.counts, self.tlb.counts(), &was, &is)?;
         let t = self.traits;
+        if t.opaque {
+            self.fresh.apply(event, t);
+        } else {
+            tally::event(&self.counts, self.tlb.counts(), &was, &is)?;
+        }
         match event {
             Event::Stale(asid, pages) => {
                 self.no_translation(asid, pages, &was, &is)?;

@@ -1,7 +1,7 @@
 //! Layouts of newly mapped pages: superpages of all orders, runs, and regions with frames in any order.
 
-use super::table::Extent;
-use super::world::World;
+use crate::table::Extent;
+use crate::world::World;
 use farreach_types::addr::Asid;
 use farreach_types::translation::Attr;
 
