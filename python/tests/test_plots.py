@@ -37,7 +37,9 @@ def test_of_a_run(kernel, tmp_path):
     assert {row["name"]: row["misses"] for row in values(result.plot.misses())} == {
         m.name: m.counts.misses for m in result
     }
-    assert len(values(result.plot.misses_by_area())) == 2
+    areas = result.plot.misses_by_area()
+    assert len(values(areas)) == 2
+    assert areas.to_dict()["title"]["subtitle"] == "Not shown, because their area is not known: t94/set-associative"
     assert len(values(result.plot.memory())) == 3
     assert sum(row["misses"] for row in values(result.plot.timeline())) == sum(m.counts.misses for m in result)
     for form, head in (("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
@@ -68,21 +70,132 @@ def test_of_a_run_by_traps(tmp_path):
     assert all(row["misses"] == pytest.approx(row["per second"] * seconds[1]) for row in whole)
 
 
+def rows_of(misses, **keys):
+    """Rows of a table: `misses` by program; the rest is the machine."""
+    config = {f"config.{key}": value for key, value in keys.items() if key not in ("machine", "area_rbe", "seed")}
+    return [
+        {
+            "program": program,
+            "machine": keys["machine"],
+            "limit": None,
+            "seed": keys.get("seed", 0),
+            "misses": value,
+            "area_rbe": keys.get("area_rbe"),
+            "resident_bytes": 1 << 20,
+            **config,
+        }
+        for program, value in misses.items()
+    ]
+
+
+def known():
+    """A table of which everything can be worked out by hand: partial has two points where single has one, and is better
+    at both. Added up, it would look worse."""
+    rows = rows_of({"a": 100, "b": 400}, machine="single", area_rbe=10.0, kind="single", entries=32)
+    rows += rows_of({"a": 50, "b": 800}, machine="single-64", area_rbe=20.0, kind="single", entries=64)
+    rows += rows_of({"a": 80, "b": 320}, machine="p4", area_rbe=12.0, kind="partial", entries=32, factor=4)
+    rows += rows_of({"a": 20, "b": 80}, machine="p16", area_rbe=30.0, kind="partial", entries=32, factor=16)
+    rows += rows_of({"a": 90, "b": 90}, machine="cache", kind="set", entries=128)
+    return farreach.Sweep(rows, [], {"name": "known"})
+
+
+def test_marks_are_means_and_never_sums():
+    table = known()
+    chart = table.plot.lines("config.entries")
+    # Relative to single, the first: a and b, and the square root of their product.
+    found = {(row["config.entries"], row["design"]): row["misses"] for row in values(chart)}
+    assert found == {
+        (32, "single"): 1.0,
+        (64, "single"): pytest.approx(1.0),  # 0.5 and 2
+        (32, "partial factor=4"): pytest.approx(0.8),
+        (32, "partial factor=16"): pytest.approx(0.2),
+        (128, "set"): pytest.approx(math.sqrt(0.9 * 0.225)),
+    }
+    axis = "misses relative to single, geometric mean over 2 programs"
+    assert chart.to_dict()["encoding"]["y"]["title"] == axis
+    chart = table.plot.lines("config.entries", mean="arithmetic")
+    found = {(row["config.entries"], row["design"]): row["misses"] for row in values(chart)}
+    assert found[32, "single"] == 250 and found[64, "single"] == 425 and found[32, "partial factor=16"] == 50
+    assert chart.to_dict()["encoding"]["y"]["title"] == "misses, arithmetic mean over 2 programs"
+    # Of one program each, they are the values.
+    for chart in (
+        table.plot.lines("config.entries", facet="program", where={"config.kind": "single"}),
+        table.plot.lines("config.entries", where={"config.kind": "single", "program": "b"}),
+    ):
+        found = {(row["config.entries"], row.get("program", "b")): row["misses"] for row in values(chart)}
+        assert (found[32, "b"], found[64, "b"]) == (400, 800)
+    chart = table.plot.lines("config.factor", base="single-64")
+    found = {row["config.factor"]: row["misses"] for row in values(chart)}
+    assert found == {4: pytest.approx(0.8), 16: pytest.approx(0.2)}  # roots of 1.6 * 0.4 and of 0.4 * 0.1
+    assert "single, single-64, cache" in chart.to_dict()["title"]["subtitle"]
+    heat = table.plot.heatmap("config.entries", "config.factor")
+    assert {(row["config.entries"], row["config.factor"]): row["misses"] for row in values(heat)} == {
+        (32, 4): pytest.approx(0.8),
+        (32, 16): pytest.approx(0.2),
+    }
+
+
+def test_rankings_are_those_of_the_pictures():
+    table = known()
+    best = table.best()
+    assert list(best["machine"]) == ["p16", "cache", "p4", "single", "single-64"]
+    assert list(best["misses"]) == pytest.approx([0.2, 0.45, 0.8, 1.0, 1.0])
+    assert list(table.best(where={"program": "a"})["misses"]) == [20, 50, 80, 90, 100]
+    front = table.pareto()
+    assert list(front["machine"]) == ["single", "p4", "p16"]
+    assert list(front["area_rbe"]) == [10, 12, 30]
+    chart = table.plot.pareto()
+    marks = {row["machine"]: (row["area_rbe"], row["misses"]) for row in values(chart)}
+    assert marks == {
+        "single": (10, 1.0),
+        "single-64": (20, pytest.approx(1.0)),
+        "p4": (12, pytest.approx(0.8)),
+        "p16": (30, pytest.approx(0.2)),
+    }
+    spec = chart.to_dict()
+    assert spec["title"]["subtitle"] == "Not shown, because no area rbe is known: cache"
+    assert spec["layer"][0]["encoding"]["y"]["title"] == "misses relative to single, geometric mean over 2 programs"
+    assert spec["layer"][2]["encoding"]["text"] == {"field": "machine", "type": "nominal"}
+
+
+def test_what_cannot_be_compared_is_refused():
+    table = known()
+    with pytest.raises(ValueError, match=r"several machines are at one mark \(config.entries 32, config.kind partial"):
+        table.plot.lines("config.entries", color="config.kind")
+    with pytest.raises(ValueError, match=r"differ in config.factor.*where=\{'?config.factor"):
+        table.plot.lines("config.entries", color="config.kind")
+    short = farreach.Sweep(table._rows[:-1], [], {})
+    with pytest.raises(ValueError, match="cache has no point of program b, limit none, seed 0, which others have"):
+        short.best()
+    assert len(short.best(where={"program": "a"})) == 5
+    zero = farreach.Sweep(rows_of({"a": 0, "b": 5}, machine="none", kind="single", entries=8), [], {})
+    with pytest.raises(ValueError, match="misses of none is 0 for program a.*mean='arithmetic'"):
+        zero.best()
+    assert list(zero.best(mean="arithmetic")["misses"]) == [2.5]
+    for wrong, match in (
+        (dict(mean="median"), "'geometric' or 'arithmetic'"),
+        (dict(base="nobody"), "it has single, single-64"),
+        (dict(where={"nothing": 1}), "no column 'nothing'"),
+        (dict(where={"program": "c"}), "there are a, b"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            table.best(**wrong)
+    # A report says why a picture is not there, and has the others.
+    page = short.plot.report()
+    assert "Not drawn: cache has no point of program b" in page and "Memory against misses" in page
+
+
 def test_of_a_sweep(table):
     frame = table.frame
-    lines = values(table.plot.lines("config.entries"))
-    assert sum(row["misses"] for row in lines) == frame["misses"].sum()
-    heat = {
-        (row["config.entries"], row["config.factor"]): row["misses"]
-        for row in values(table.plot.heatmap("config.entries", "config.factor"))
-    }
-    some = frame[(frame["config.entries"] == 32) & (frame["config.factor"] == 4)]
-    assert heat[32, 4] == some["misses"].sum() and len(heat) == 6
-    front = table.pareto()
-    for _, row in front.iterrows():
-        better = frame.groupby("machine").agg({"misses": "sum", "area_rbe": "max"})
-        assert not ((better["misses"] < row["misses"]) & (better["area_rbe"] <= row["area_rbe"])).any()
+    lines = values(table.plot.lines("config.entries", facet="program"))
+    found = {(row["program"], row["design"], row["config.entries"]): row["misses"] for row in lines}
+    single = frame[frame["machine"] == "t94/single"].set_index("program")["misses"]
+    entries = frame[frame["machine"] == "t94/single"]["config.entries"].iloc[0]
+    for program in single.index:
+        assert found[program, "single", entries] == single[program]
+    assert len(found) == len(frame)
     assert set(table.plot.charts()) >= {"Misses against entries", "Misses against area", "Memory against misses"}
+    assert not [chart for chart in table.plot.charts().values() if isinstance(chart, str)]
     with pytest.raises(ValueError, match="no column 'nothing'"):
         table.plot.lines("nothing")
     assert table.plot.report().count('vegaEmbed("#chart') == len(table.plot.charts())
@@ -120,7 +233,9 @@ def test_names_do_not_become_scripts(table, kernel, tmp_path):
 
     from farreach.plots import page
 
-    frame = table.frame.assign(program=NAME, machine=NAME)
+    # One case of each machine.
+    frame = table.frame.drop_duplicates("machine")
+    frame = frame.assign(program=NAME, machine=[NAME + machine for machine in frame["machine"]])
     hostile = farreach.Sweep([], [{"program": NAME, "machine": NAME, "message": NAME}], {"name": NAME})
     hostile._frame = frame
     result = farreach.simulate(kernel, ["t94/single"])

@@ -6,8 +6,9 @@ import io
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
+from . import aggregate
 from .programs import whole, write_whole
 
 if TYPE_CHECKING:
@@ -79,17 +80,75 @@ class Sweep:
 
         return SweepPlots(self)
 
-    def pareto(self, x: str = "area_rbe", y: str = "misses") -> Any:
-        """The rows that no other row beats in both columns, least `x` first; machines are compared by their sums over
-        programs, limits and seeds."""
-        sums = self.frame.groupby("machine", sort=False)[[x, y]].agg({x: "max" if x == "area_rbe" else "sum", y: "sum"})
-        sums = sums.dropna().astype(float).sort_values([x, y])
+    def _machines(
+        self, value: str, mean: str, base: Optional[str], where: Optional[Mapping[str, Any]]
+    ) -> aggregate.Combined:
+        """One value for each machine. Chip area is the same in all cases."""
+        rows = aggregate.chosen(self.frame, where)
+        if value not in rows:
+            raise ValueError(f"the table has no column {value!r}; it has {', '.join(rows.columns)}")
+        if value == "area_rbe":
+            areas = rows[["machine", value]].dropna().drop_duplicates("machine")
+            return aggregate.Combined(areas, "area in register-bit equivalents")
+        return aggregate.combined(rows, value, ["machine"], mean, base, self.frame)
+
+    def best(
+        self,
+        y: str = "misses",
+        *,
+        mean: str = "geometric",
+        base: Optional[str] = None,
+        where: Optional[Mapping[str, Any]] = None,
+    ) -> Any:
+        """All machines, the one with the least `y` first: a frame with `machine` and `y`.
+
+        Args:
+            y: a column of the table.
+            mean: over programs, limits and seeds. "geometric": of the values relative to the machine `base`;
+                "arithmetic": of the values as they are. Of one program, limit and seed it is the value.
+            base: a machine of the table; default: the first.
+            where: only points with these values of columns, such as `{"program": ["gcc", "join"]}`.
+
+        Raises:
+            ValueError: machines have not the same programs, limits and seeds, or a mean does not exist.
+        """
+        found = self._machines(y, mean, base, where).frame[["machine", y]]
+        return found.sort_values(y, kind="stable").reset_index(drop=True)
+
+    def pareto(
+        self,
+        x: str = "area_rbe",
+        y: str = "misses",
+        *,
+        mean: str = "geometric",
+        base: Optional[str] = None,
+        where: Optional[Mapping[str, Any]] = None,
+    ) -> Any:
+        """The machines that no other beats in both columns, least `x` first: a frame with `machine`, `x` and `y`.
+
+        Args:
+            x, y: columns of the table. Machines without a value of `x`, such as those without a known chip area, take
+                no part.
+            mean, base, where: as for `best`.
+
+        Raises:
+            ValueError: as for `best`.
+        """
+        both = self._both(x, y, mean, base, where)[0].sort_values([x, y], kind="stable")
         best, kept = float("inf"), []
-        for name, row in sums.iterrows():
-            if row[y] < best:
-                best = row[y]
-                kept.append(name)
-        return sums.loc[kept].reset_index()
+        for place, value in enumerate(both[y]):
+            if value < best:
+                best = value
+                kept.append(place)
+        return both.iloc[kept].reset_index(drop=True)
+
+    def _both(
+        self, x: str, y: str, mean: str, base: Optional[str], where: Optional[Mapping[str, Any]]
+    ) -> Tuple[Any, str, str]:
+        """`machine`, `x` and `y` of all machines that have both, and what the columns are."""
+        across, up = (self._machines(name, mean, base, where) for name in (x, y))
+        both = across.frame[["machine", x]].merge(up.frame[["machine", y]], on="machine")
+        return both.astype({x: float, y: float}), across.title, up.title
 
     def save(self, folder: Union[str, os.PathLike[str]]) -> Path:
         """Writes `table.parquet`, `table.csv`, `table.jsonl` and `sweep.json` into a folder. The same table gives the
