@@ -14,12 +14,21 @@ GROUPS = [
     ("Running", ["run", "record", "simulate", "pagesize", "contiguity", "papers"]),
     ("Machines", ["Machine", "machines", "area"]),
     ("Traces and arrays", ["Trace", "TraceWriter", "Batch", "Event", "Words", "formats"]),
-    ("Designs in Python", ["Tlb", "Pte"]),
+    ("Designs in Python", ["Tlb", "Pte", "check", "Checked"]),
     ("Results", ["Result", "MachineResult", "PageSizeResult", "ContiguityResult", "PapersResult", "Record"]),
     ("Sweeps", ["sweep", "plan", "Plan", "Experiment", "Grid", "Sweep"]),
     (
         "Errors",
-        ["Error", "MachineError", "TraceError", "SimulationError", "WorkloadError", "ExperimentError", "CommandError"],
+        [
+            "Error",
+            "MachineError",
+            "ConformanceError",
+            "TraceError",
+            "SimulationError",
+            "WorkloadError",
+            "ExperimentError",
+            "CommandError",
+        ],
     ),
 ]
 CONSTANTS = ["FETCH", "LOAD", "STORE", "HIT", "MISS", "SUBBLOCK_MISS", "FILTERABLE"]

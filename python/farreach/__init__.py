@@ -11,6 +11,7 @@ True
 from ._core import __version__
 from .errors import (
     CommandError,
+    ConformanceError,
     Error,
     ExperimentError,
     MachineError,
@@ -23,6 +24,7 @@ from .paper import PapersResult, papers
 from .result import ContiguityResult, MachineResult, PageSizeResult, Record, Result
 from .study import contiguity, pagesize, record, run, simulate
 from .sweeps import Experiment, Grid, Plan, Sweep, plan, sweep
+from .conformance import Checked, check
 from .tlb import FETCH, FILTERABLE, HIT, LOAD, MISS, STORE, SUBBLOCK_MISS, Pte, Tlb
 from .trace import Batch, Event, Trace, TraceWriter, Words, formats
 
@@ -56,6 +58,8 @@ __all__ = [
     "Record",
     "Tlb",
     "Pte",
+    "check",
+    "Checked",
     "FETCH",
     "LOAD",
     "STORE",
@@ -65,6 +69,7 @@ __all__ = [
     "FILTERABLE",
     "Error",
     "CommandError",
+    "ConformanceError",
     "ExperimentError",
     "MachineError",
     "SimulationError",

@@ -20,6 +20,7 @@ __all__ = [
     "TraceReader",
     "Writer",
     "build",
+    "check",
     "describe",
     "estimate",
     "find_tool",
@@ -93,6 +94,7 @@ class Description:
     @property
     def reach_bytes(self) -> int: ...
 
+def check(machine: _Machine, streams: int, steps: int) -> None: ...
 def describe(machine: _Machine, seed: int) -> Description: ...
 def presets() -> list[str]: ...
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from typing import Optional
 
-__all__ = ["Error", "MachineError", "SimulationError", "TraceError", "WorkloadError", "ExperimentError", "CommandError"]
+__all__ = [
+    "Error",
+    "MachineError",
+    "ConformanceError",
+    "SimulationError",
+    "TraceError",
+    "WorkloadError",
+    "ExperimentError",
+    "CommandError",
+]
 
 
 class Error(Exception):
@@ -52,6 +61,20 @@ class MachineError(Error, ValueError):
 
     def __str__(self) -> str:
         return f"machine '{self.machine}': {self.what}"
+
+
+class ConformanceError(Error, AssertionError):
+    """A design that breaks its contract: what `check` found."""
+
+    def __init__(self, machine: str, what: str) -> None:
+        super().__init__(machine, what)
+        #: The name of the machine.
+        self.machine = machine
+        #: The rule, the place in a stream of lookups and changes, and what happened there.
+        self.what = what
+
+    def __str__(self) -> str:
+        return self.what
 
 
 class SimulationError(Error):

@@ -147,7 +147,8 @@ def run(
         limit: stop after so many instructions, such as "300M".
         seed: seed of everything random.
         align: give every new mapping a start that is a multiple of this size.
-        threads: threads to simulate on; 0: as many as there are processors. The result is the same on any number.
+        threads: threads to simulate on; 0: as many as there are processors, or one if a design is written in Python.
+            The result is the same on any number.
         plain: without shortcuts: every design is asked at every lookup. Slow, same result.
         progress: True for a line on standard error, or a function of instructions and references so far.
         cwd: directory in which the program starts.

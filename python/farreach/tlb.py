@@ -40,8 +40,10 @@ class Tlb(_core.Tlb):
     **The filter.** Most lookups repeat the one before. If `access` answers `HIT | FILTERABLE`, the laboratory counts
     the same lookups from then on without asking (for a store: loads too). In return the design reports a page by
     `unfilter` as soon as its next lookup would change something: its entry goes, its used bit is cleared, it is no
-    longer the most recent. Reporting too much costs time; too little gives wrong counts. A design that never says
-    FILTERABLE is right and slow. `simulate(..., plain=True)` asks at every lookup: both must give the same counts.
+    longer the most recent. Reporting too much costs time; too little gives wrong counts: a sample of these lookups is
+    asked all the same, which may end the run with SimulationError, and `farreach.check` finds nearly all such faults in
+    a second. A design that never says FILTERABLE is right and slow. `simulate(..., plain=True)` asks at every lookup:
+    both must give the same counts.
 
     Misses are counted by what `access` answers. `fills`, `evictions`, `invalidations`, `merges`, `preloaded`,
     `extra_pte_reads` and `covered_drops` are for the design to count: `self.fills += 1`.

@@ -57,8 +57,87 @@ def test_a_design_that_claims_too_much_is_found_out(shell):
             finally:
                 self.unfilter = unfilter
 
-    fast, plain = (farreach.simulate(shell, Liar, limit="200K", plain=plain) for plain in (False, True))
-    assert fast[0].counts.misses != plain[0].counts.misses
+    assert farreach.simulate(shell, Liar, limit="200K", plain=True)[0].counts.misses > 100
+    for threads in (0, 2):
+        with pytest.raises(farreach.SimulationError, match="may be filtered, has not reported the page") as raised:
+            farreach.simulate(shell, ["t94/single", Liar], limit="200K", threads=threads)
+        assert raised.value.machine == "Liar"
+    with pytest.raises(farreach.ConformanceError, match="FILTERABLE stays a hit until") as found:
+        farreach.check(Liar)
+    assert found.value.machine == "Liar" and "Liar: stream 0, step" in str(found.value)
+    assert isinstance(found.value, AssertionError)
+
+
+class Deaf(SingleInPython):
+    def invalidate(self, asid, start, stop):
+        pass
+
+
+class Partly(SingleInPython):
+    def invalidate(self, asid, start, stop):
+        super().invalidate(asid, start, min(stop, start + 1) if stop - start < 1 << 20 else stop)
+
+
+class Dice(SingleInPython):
+    made = 0
+
+    def __init__(self, entries=16):
+        super().__init__(entries=entries)
+        Dice.made += 1
+        self._odd = Dice.made % 2
+
+    def access(self, asid, vpn, kind, pte):
+        answer = super().access(asid, vpn, kind, pte)
+        return MISS if self._odd and vpn % 64 == 5 else answer & ~FILTERABLE
+
+
+class Eager(OnePage):
+    def access(self, asid, vpn, kind, pte):
+        hit, self.last = self.last == (asid, vpn), (asid, vpn)
+        return (HIT if hit else MISS) | FILTERABLE
+
+
+class FalseProbe(OnePage):
+    def probe(self, asid, vpn, kind):
+        return (4711, 7) if self.last == (asid, vpn) else None
+
+
+@pytest.mark.parametrize(
+    "design, rule",
+    [
+        (Deaf, "a hit needs an entry|what was invalidated is no hit"),
+        (Partly, "what was invalidated is no hit|was invalidated and is still filtered"),
+        (Dice, "ends as .* without the filtered lookups|equal seeds give different results"),
+        (Eager, "FILTERABLE stays a hit until"),
+        (FalseProbe, "a probe says"),
+    ],
+)
+def test_check_names_the_rule(design, rule):
+    with pytest.raises(farreach.ConformanceError, match=rule):
+        farreach.check(design)
+
+
+def test_check_finds_nothing_where_nothing_is():
+    for replacement in ("used-bit", "lru", "fifo"):
+        checked = farreach.check(SingleInPython, replacement=replacement)
+        assert len(checked.machines) == 2 and checked.steps == 10_000
+    assert "no rule broken in 10,000" in repr(farreach.check(Machine(OnePage)))
+
+
+def test_check_says_what_it_does_not_check():
+    with pytest.raises(TypeError, match="a design written in Python is needed"):
+        farreach.check("t94/single")
+    with pytest.raises(farreach.MachineError, match="replacement = best"):
+        farreach.check(SingleInPython, replacement="best")
+    with pytest.raises(ValueError, match="times = 0"):
+        farreach.check(OnePage, times=0)
+
+    class Raises(OnePage):
+        def access(self, asid, vpn, kind, pte):
+            raise ZeroDivisionError("here")
+
+    with pytest.raises(ZeroDivisionError, match="here"):
+        farreach.check(Raises)
 
 
 def test_its_keys_are_those_of_init():

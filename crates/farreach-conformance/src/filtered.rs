@@ -28,7 +28,7 @@ impl Filtered {
         if self.filter.contains(&(at.asid, at.vpn, at.kind)) {
             need(plain.outcome == Outcome::Hit, || {
                 let rule = "the filter: what was answered FILTERABLE stays a hit until it is reported by unfilter";
-                format!("{rule}\n  {at:?} is filtered, and a design that is asked at every lookup answers {plain:?}")
+                format!("{rule}\n  it is filtered, and a design that is asked at every lookup says {:?}", plain.outcome)
             })?;
             return Ok(true);
         }

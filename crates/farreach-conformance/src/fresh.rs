@@ -35,12 +35,13 @@ impl Fresh {
         }
         let missed = groups.iter().filter_map(|group| self.missed.get(group)).max();
         let Some(missed) = missed else {
-            return Err(format!("a hit needs an entry: {at:?} hits, and it and its neighbours never missed before"));
+            let what = "a hit needs an entry: neither the page nor a neighbour of it missed since its space began";
+            return Err(what.to_owned());
         };
         let of_page = |(asid, pages, _): &&(Asid, VpnRange, u64)| *asid == at.asid && pages.contains(at.vpn);
         let stale = self.stale.iter().filter(of_page).map(|(.., when)| *when).max();
         need(stale.is_none_or(|stale| stale < *missed), || {
-            format!("T94-18: {at:?} hits, and was invalidated since it or a neighbour was filled")
+            "what was invalidated is no hit (T94-18): it is one, and neither it nor a neighbour missed since".into()
         })
     }
 

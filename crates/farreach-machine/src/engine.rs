@@ -6,6 +6,7 @@
 //! [`Engine::plain_block`], reference by reference in program order; this defines what the laboratory computes. With
 //! `plain` everything runs that way and every lookup goes to every design; the tests compare the two.
 
+mod audit;
 mod events;
 mod lookup;
 mod trap;
@@ -17,6 +18,7 @@ use super::lifetimes::RegionLifetimes;
 use super::tally::{Footprint, ORDERS, ProcessCounts, Tally, counter_of};
 use super::threads::Threads;
 use super::traps::MappedPages;
+use audit::Audit;
 use farreach_hw::tlb::filter::times::{LookupStamper, LookupTimes};
 use farreach_hw::tlb::{Lookup, Unfiltered};
 use farreach_os::Change;
@@ -50,6 +52,8 @@ pub(super) struct Engine {
     full: u32,
     /// Whether a design wants to know the order of lookups.
     ordered: bool,
+    /// The sample of filtered lookups that is repeated.
+    audit: Audit,
     /// By order: designs whose base page still holds a reference that continues into a 4 KB page aligned to this order.
     inside: [u32; ORDERS],
     /// Designs on operating systems that read the counters of their processors.
@@ -70,11 +74,14 @@ impl Engine {
     /// `limit`: instructions after which to stop. `plain`: without shortcuts.
     pub fn new(groups: Vec<Group>, mut instances: Vec<TlbInstance>, limit: Option<u64>, plain: bool) -> Engine {
         let ordered = instances.iter_mut().any(TlbInstance::orders_lookups);
+        let opaque = (0..instances.len()).filter(|&i| instances[i].each().any(|(tlb, _)| tlb.opaque()));
+        let audit = Audit::new(opaque.fold(0, |mask, design| mask | 1 << design));
         let mask = |those: &dyn Fn(&Group) -> bool| groups.iter().filter(|g| those(g)).fold(0, |m, g| m | g.mask());
         Engine {
             full: mask(&|_| true),
             inside: std::array::from_fn(|begins| mask(&|g| (begins as u32) < g.order())),
             ordered,
+            audit,
             filter: Filter::new(instances.len(), groups.len()),
             readers: mask(&|g| g.os.reads_counters()),
             lifetimes: instances.iter().any(|instance| instance.walks).then(|| RegionLifetimes::new(instances.len())),

@@ -194,6 +194,17 @@ impl Filter {
         self.times_mut().replace(at, vpn).map(|(vpn, when)| (at >= SLOTS, Vpn(vpn), when))
     }
 
+    /// A lookup that is filtered, the choice being that of a number: slot, page, kind, and the designs that do not see
+    /// it and whose systems have nothing to do for it. `None`: there is none at the chosen slot.
+    pub fn any_filtered(&self, number: u64) -> Option<(usize, u64, Kind, u32)> {
+        let at = usize::from(*self.claimed.get((number % self.claimed.len().max(1) as u64) as usize)?);
+        let FilterEntry { vpn, designs, systems, .. } = *self.times().entry(at);
+        let of = |kind| half(designs, kind) & half(systems, kind);
+        let store = number >> 63 == 0 && of(Kind::Store) != 0;
+        let kind = if at >= SLOTS { Kind::Fetch } else { [Kind::Load, Kind::Store][usize::from(store)] };
+        (vpn != NO_PAGE && of(kind) != 0).then(|| (at, vpn, kind, of(kind)))
+    }
+
     /// The answer of a system that need not serve a lookup of the page in this slot.
     #[inline(always)]
     pub fn answer(&self, at: usize, system: usize) -> Touched {

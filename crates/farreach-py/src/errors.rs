@@ -33,6 +33,11 @@ pub fn raise(py: Python<'_>, error: Error) -> PyErr {
     }
 }
 
+/// A design that breaks its contract.
+pub fn broken(py: Python<'_>, machine: &str, what: &str) -> PyErr {
+    make(py, "ConformanceError", (machine, what))
+}
+
 /// A description that is refused where the library did not see it.
 pub fn refuse(py: Python<'_>, machine: &str, what: &str) -> PyErr {
     make(py, "MachineError", (machine, what))

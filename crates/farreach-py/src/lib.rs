@@ -6,6 +6,7 @@
 //!
 //! It must not know how a simulation works, nor how work is spread over processes.
 
+mod check;
 mod describe;
 mod drive;
 mod errors;
@@ -23,6 +24,8 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     use super::*;
+    #[pymodule_export]
+    use crate::check::check;
     #[pymodule_export]
     use crate::describe::{Description, describe, presets};
     #[pymodule_export]

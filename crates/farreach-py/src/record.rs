@@ -70,7 +70,7 @@ pub fn run(
     machines: Vec<Machine>,
     settings: Settings,
 ) -> PyResult<(Report, i32)> {
-    let (mut lab, failure) = lab(py, &machines, settings.options())?;
+    let (mut lab, failure) = lab(py, &machines, settings.options(&machines))?;
     let mut relocator = settings.relocator()?;
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
@@ -102,7 +102,7 @@ pub fn pagesize_of_command(
     machines: Vec<Machine>,
     settings: Settings,
 ) -> PyResult<(Report, i32)> {
-    let (mut study, failure) = Study::new(py, &sizes, &machines, settings.options())?;
+    let (mut study, failure) = Study::new(py, &sizes, &machines, settings.options(&machines))?;
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
         let mut live = program.start()?;

@@ -28,8 +28,13 @@ pub struct Settings {
 }
 
 impl Settings {
-    pub fn options(&self) -> Options {
-        let all = || std::thread::available_parallelism().map_or(1, usize::from);
+    /// Designs written in Python all need the interpreter's lock: on several threads they would wait for each other
+    /// at every lookup, so by themselves they run on the caller's.
+    pub fn options(&self, machines: &[Machine]) -> Options {
+        let all = || match machines.iter().any(|machine| machine.3.is_some()) {
+            true => 1,
+            false => std::thread::available_parallelism().map_or(1, usize::from),
+        };
         let threads = if self.threads == 0 { all() } else { self.threads };
         Options { limit: self.limit, seed: self.seed, plain: self.plain, threads, ahead: 0 }
     }
@@ -79,7 +84,7 @@ pub fn simulate(
     machines: Vec<Machine>,
     settings: Settings,
 ) -> PyResult<Report> {
-    let (mut lab, failure) = lab(py, &machines, settings.options())?;
+    let (mut lab, failure) = lab(py, &machines, settings.options(&machines))?;
     let mut relocator = settings.relocator()?;
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
@@ -152,7 +157,7 @@ pub fn pagesize(
     machines: Vec<Machine>,
     settings: Settings,
 ) -> PyResult<Report> {
-    let (mut study, failure) = Study::new(py, &sizes, &machines, settings.options())?;
+    let (mut study, failure) = Study::new(py, &sizes, &machines, settings.options(&machines))?;
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
         let mut stream = source.open()?;

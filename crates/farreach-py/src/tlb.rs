@@ -378,6 +378,9 @@ impl Design_ for Instance {
 }
 
 impl Capabilities for Instance {
+    fn opaque(&self) -> bool {
+        true
+    }
     fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
         if self.demote.is_some() { Some(self) } else { None }
     }

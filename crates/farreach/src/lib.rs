@@ -49,6 +49,11 @@ pub mod tlb {
     };
 }
 
+/// A TLB design held to its contract, with nothing written for it.
+pub mod conformance {
+    pub use farreach_conformance::{Effort, Make, Subject, Traits, conform};
+}
+
 /// Programs as they run: the recorder.
 pub mod live {
     pub use farreach_live::{Exit, Options, Recorder, Report, check_program, tool};

@@ -48,6 +48,9 @@ impl Engine {
         if missed & self.readers != 0 {
             self.read_counters(asid, missed & self.readers);
         }
+        if designs & self.audit.designs != 0 {
+            self.audit(asid)?;
+        }
         Ok(true)
     }
 
