@@ -11,12 +11,12 @@ from typing import Any, List
 import farreach
 
 GROUPS = [
-    ("Running", ["run", "record", "simulate", "pagesize", "contiguity", "papers"]),
+    ("Running", ["run", "repeat", "record", "simulate", "pagesize", "contiguity", "papers"]),
     ("Machines", ["Machine", "machines", "area"]),
     ("Traces and arrays", ["Trace", "TraceWriter", "Batch", "Event", "Words", "formats"]),
     ("Designs in Python", ["Tlb", "Pte", "check", "Checked"]),
-    ("Results", ["Result", "MachineResult", "PageSizeResult", "ContiguityResult", "PapersResult", "Record"]),
-    ("Sweeps", ["sweep", "plan", "Plan", "Experiment", "Grid", "Sweep"]),
+    ("Results", ["Result", "MachineResult", "PageSizeResult", "ContiguityResult", "PapersResult", "Repeats", "Record"]),
+    ("Sweeps", ["sweep", "plan", "Plan", "Experiment", "Grid", "Sweep", "Interrupted"]),
     (
         "Errors",
         [
@@ -28,6 +28,7 @@ GROUPS = [
             "WorkloadError",
             "ExperimentError",
             "CommandError",
+            "MissingExtra",
         ],
     ),
 ]
@@ -139,6 +140,8 @@ def main() -> str:
     lines += ["All names are in the module `farreach`. [Python](../guide/python.md) shows how they go together.", ""]
     for group, names in GROUPS:
         lines += [f"## {group}", ""]
+        if group == "Results":
+            lines += entry("Reported", sys.modules["farreach.result"].Reported)
         for name in names:
             lines += entry(name, getattr(farreach, name))
         if group == "Designs in Python":

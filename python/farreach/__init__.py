@@ -15,21 +15,26 @@ from .errors import (
     Error,
     ExperimentError,
     MachineError,
+    MissingExtra,
     SimulationError,
     TraceError,
     WorkloadError,
 )
 from .machine import Machine, area, machines
 from .paper import PapersResult, papers
-from .result import ContiguityResult, MachineResult, PageSizeResult, Record, Result
+from .records import MachineResult, Record
+from .repeats import Repeats, repeat
+from .result import ContiguityResult, PageSizeResult, Result
 from .study import contiguity, pagesize, record, run, simulate
-from .sweeps import Experiment, Grid, Plan, Sweep, plan, sweep
+from .sweeps import Experiment, Grid, Interrupted, Plan, Sweep, plan, sweep
 from .conformance import Checked, check
 from .tlb import FETCH, FILTERABLE, HIT, LOAD, MISS, STORE, SUBBLOCK_MISS, Pte, Tlb
 from .trace import Batch, Event, Trace, TraceWriter, Words, formats
 
 __all__ = [
     "run",
+    "repeat",
+    "Repeats",
     "record",
     "simulate",
     "pagesize",
@@ -43,6 +48,7 @@ __all__ = [
     "Experiment",
     "Grid",
     "Sweep",
+    "Interrupted",
     "Machine",
     "machines",
     "Trace",
@@ -72,6 +78,7 @@ __all__ = [
     "ConformanceError",
     "ExperimentError",
     "MachineError",
+    "MissingExtra",
     "SimulationError",
     "TraceError",
     "WorkloadError",

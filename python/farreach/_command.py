@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import subprocess
-import sys
 import sysconfig
 from importlib import metadata
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 
 from . import _core
 from .errors import CommandError
+from .messages import log
 
 _TOOL = "farreach-amd64-linux"
 _VARIABLE = "FARREACH_VALGRIND_DIR"
@@ -101,6 +102,8 @@ def run(words: Sequence[Union[str, os.PathLike[str]]], statuses: Sequence[int] =
         raise KeyboardInterrupt
     if done.returncode not in statuses:
         raise CommandError(line, done.returncode, done.stderr.strip())
-    if done.stderr:
-        sys.stderr.write(done.stderr)
+    for said in done.stderr.splitlines():
+        text = said[len("farreach: ") :] if said.startswith("farreach: ") else said
+        warning = text.startswith("warning: ")
+        log.log(logging.WARNING if warning else logging.INFO, "%s", text[len("warning: ") :] if warning else text)
     return str(done.stdout)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, List, Optional
 
 from .errors import Error
+from .messages import shown
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -114,14 +115,19 @@ def main(words: Optional[List[str]] = None) -> int:
         )
         return 2
     try:
-        return int(commands[given[0]](given[1:]))
-    except KeyboardInterrupt:
-        print("farreach: interrupted; what is done is kept, and the same command goes on from there", file=sys.stderr)
+        with shown(always=True):
+            status = int(commands[given[0]](given[1:]))
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt as error:
+        kept = f"{error}" or "what is done is kept, and the same command goes on from there"
+        print(f"farreach: interrupted: {kept}", file=sys.stderr)
         return 130
-    except ImportError as error:
-        print(f"farreach: {error}; pip install 'farreach[all]' has all that sweeps need", file=sys.stderr)
-        return 1
-    except (Error, OSError, ValueError) as error:
+    except BrokenPipeError:
+        # Who reads has seen enough: `--dry-run | head`. What is left must not be written when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except (Error, ImportError, OSError, ValueError) as error:
         for line in str(error).splitlines():
             print(f"farreach: {line}", file=sys.stderr)
         return 2 if type(error).__name__ == "ExperimentError" else 1

@@ -14,6 +14,7 @@ __all__ = [
     "WorkloadError",
     "ExperimentError",
     "CommandError",
+    "MissingExtra",
 ]
 
 
@@ -131,3 +132,7 @@ class CommandError(Error):
 
     def __str__(self) -> str:
         return self.message or f"{' '.join(self.words)} ended with status {self.status}"
+
+
+class MissingExtra(Error, ImportError):
+    """A library of a part of the package that is not installed. The message says how it is."""

@@ -6,16 +6,20 @@ import errno
 import json
 import os
 import stat
-from typing import Any, Mapping, Optional, Type, Union
+from typing import Any, Iterable, List, Mapping, Optional, Sequence, Type, Union
 
 from . import _core
+from .errors import MachineError
 from .tlb import Tlb
 
-__all__ = ["Machine", "MachineLike", "machines", "area"]
+__all__ = ["Machine", "MachineLike", "MachinesLike", "Key", "machines", "area"]
 
 #: What the package takes for a machine: a `Machine`, a name as `--machine` takes it, or a subclass of `Tlb`.
 MachineLike = Union["Machine", str, "os.PathLike[str]", Type[Tlb]]
-
+#: One or several of them; a name may be that of a group of presets, such as "ds13".
+MachinesLike = Union[MachineLike, Iterable[MachineLike]]
+#: A value of a key; several are a list.
+Key = Union[bool, int, float, str, "os.PathLike[str]", Sequence[Union[bool, int, float, str]]]
 
 #: Bytes of a description that are read.
 _MOST_TEXT = 16 << 20
@@ -72,7 +76,7 @@ class Machine:
 
     __slots__ = ("_base", "_toml", "_overrides", "_design", "_described")
 
-    def __init__(self, name: MachineLike, **keys: Any) -> None:
+    def __init__(self, name: MachineLike, **keys: Key) -> None:
         self._design: Optional[Type[Tlb]] = None
         self._toml: Optional[str] = None
         self._overrides: dict[str, str] = {}
@@ -118,11 +122,11 @@ class Machine:
         return machine
 
     @classmethod
-    def of_kind(cls, kind: str, **keys: Any) -> Machine:
+    def of_kind(cls, kind: str, **keys: Key) -> Machine:
         """A machine of a kind of hardware with every key at its default but for these."""
         return cls.from_toml(f'kind = "{kind}"\n', kind).with_(**keys)
 
-    def with_(self, **keys: Any) -> Machine:
+    def with_(self, **keys: Key) -> Machine:
         """The same machine with other values of some keys.
 
         >>> Machine("t94/single").with_(entries=32).name
@@ -199,7 +203,7 @@ def machines(group: str = "all") -> list[Machine]:
     return [Machine(name) for name in names]
 
 
-def area(kind: str, **keys: Any) -> float:
+def area(kind: str, **keys: Key) -> float:
     """Chip area of a fully associative TLB in register-bit equivalents (rbe).
 
     Args:
@@ -214,26 +218,30 @@ def area(kind: str, **keys: Any) -> float:
     """
     machine = Machine.of_kind(kind, **keys)
     if machine.area_rbe is None:
-        from .errors import MachineError
-
         raise MachineError(machine.name, "the area model does not cover it: fully associative TLBs of one level are")
     return machine.area_rbe
 
 
-def _listed(machines: Any) -> list[Machine]:
+#: What runs where no machine is named: the five designs of the subblock paper.
+_DEFAULT = ["t94/single", "t94/superpage", "t94/partial", "t94/complete", "t94/set-associative"]
+
+
+def listed(given: Optional[MachinesLike]) -> List[Machine]:
     """Machines as the user gave them: one or several, groups of presets among them."""
-    default = ["t94/single", "t94/superpage", "t94/partial", "t94/complete", "t94/set-associative"]
-    if machines is None:
-        machines = default
-    if isinstance(machines, (Machine, str, os.PathLike, type)):
-        machines = [machines]
-    listed: list[Machine] = []
+    several: Iterable[MachineLike]
+    if given is None:
+        several = _DEFAULT
+    elif isinstance(given, (Machine, str, os.PathLike, type)):
+        several = [given]
+    else:
+        several = given
+    found: List[Machine] = []
     groups = {name.partition("/")[0] for name in _core.presets()} | {"all"}
-    for machine in machines:
+    for machine in several:
         base, _, rest = machine.partition(":") if isinstance(machine, str) else ("", "", "")
         if base in groups:
             suffix = f":{rest}" if rest else ""
-            listed.extend(Machine(preset._base + suffix) for preset in globals()["machines"](base))
+            found.extend(Machine(preset._base + suffix) for preset in machines(base))
         else:
-            listed.append(machine if isinstance(machine, Machine) else Machine(machine))
-    return listed
+            found.append(machine if isinstance(machine, Machine) else Machine(machine))
+    return found

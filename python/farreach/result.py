@@ -1,216 +1,33 @@
-"""Results: attributes, tables, frames."""
+"""Results: records, tables, frames and pictures of what ran."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator, List, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Union
 
 from . import _core
+from .extras import need
+from .frames import flat, frame, row_of
+from .records import MachineResult, Record, Workload
 
 if TYPE_CHECKING:
-    from .plots import ResultPlots
+    from typing_extensions import Self
 
-__all__ = [
-    "Record",
-    "Workload",
-    "Counts",
-    "Memory",
-    "Cost",
-    "MachineResult",
-    "Result",
-    "PageSizeResult",
-    "ContiguityResult",
-]
+    from .plots import PageSizePlots, ResultPlots
+
+__all__ = ["Result", "PageSizeResult", "ContiguityResult"]
 
 
-class Record:
-    """A JSON object whose members are attributes. `to_dict()` is the object itself.
-
-    >>> Record({"misses": 3, "walk": {"walks": 2}}).walk.walks
-    2
-    """
-
-    __slots__ = ("_values",)
-    _members: Mapping[str, type] = {}
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        object.__setattr__(self, "_values", values)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            value = self._values[name]
-        except KeyError:
-            there = ", ".join(self._values)
-            raise AttributeError(f"{type(self).__name__} has no {name!r}; it has {there}") from None
-        of = type(self)._members.get(name, Record)
-        if isinstance(value, dict):
-            return of(value)
-        if isinstance(value, list):
-            return [of(item) if isinstance(item, dict) else item for item in value]
-        return value
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError("a result cannot be changed")
-
-    def __getitem__(self, name: str) -> Any:
-        """The same as the attribute of this name."""
-        try:
-            return getattr(self, name)
-        except AttributeError as error:
-            raise KeyError(str(error)) from None
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._values
-
-    def __iter__(self) -> Iterator[str]:
-        """Names of the members."""
-        return iter(self._values)
-
-    def __dir__(self) -> List[str]:
-        return [*super().__dir__(), *self._values]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Record) and self._values == other._values
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({dict(self._values)!r})"
-
-    def to_dict(self) -> Mapping[str, Any]:
-        """The JSON object."""
-        return self._values  # type: ignore[no-any-return]
-
-    def __reduce__(self) -> Any:
-        return type(self), (self._values,)
+#: Characters in a line of a table in a notebook.
+_NOTEBOOK_WIDTH = 140
 
 
-class Workload(Record):
-    """What ran."""
-
-    __slots__ = ()
-    if TYPE_CHECKING:
-        source: str
-        instructions: int
-        references: Record
-        lookups: Record
-        touched_bytes: int
-        processes: int
-        threads: int
-        stopped: Optional[str]
-        seed: int
-        huge_pages: Record
-        allocator: Optional[str]
-        traps: Record
-
-
-class Counts(Record):
-    """Raw integers of hardware and operating system; names as in the book's page about results."""
-
-    __slots__ = ()
-    if TYPE_CHECKING:
-        lookups: int
-        misses: int
-        fetch_misses: int
-        data_misses: int
-        load_misses: int
-        store_misses: int
-        tag_misses: int
-        subblock_misses: int
-        superpage_misses: int
-        fills: int
-        merges: int
-        evictions: int
-        preloaded: int
-        invalidations: int
-        page_faults: int
-        protection_faults: int
-        cow_copies: int
-        promotions: int
-        demotions: int
-
-
-class Memory(Record):
-    """Memory in bytes: at its peak, but for the last."""
-
-    __slots__ = ()
-    if TYPE_CHECKING:
-        resident_bytes: int
-        mapped_bytes: int
-        reserved_bytes: int
-        touched_bytes: int
-        wasted_bytes: int
-        virtual_bytes: int
-        resident_at_end_bytes: int
-
-
-class Cost(Record):
-    """What it costs."""
-
-    __slots__ = ()
-    if TYPE_CHECKING:
-        cycles: int
-        os_cycles: int
-        cycles_per_instruction: Optional[float]
-        percent_of_time: Optional[float]
-        total_cycles_per_instruction: Optional[float]
-        area_rbe: Optional[float]
-        energy_pj: Optional[float]
-        energy: Record
-        reach_bytes: int
-
-
-class MachineResult(Record):
-    """What one machine of a run found."""
-
-    __slots__ = ()
-    _members = {"counts": Counts, "memory": Memory, "cost": Cost}
-    if TYPE_CHECKING:
-        name: str
-        config: Record
-        counts: Counts
-        memory: Memory
-        cost: Cost
-        ledger: List[Record]
-        timeline: Record
-        memory_over_time: Record
-        regions: List[Record]
-
-    @property
-    def misses_per_1000(self) -> float:
-        """Misses per 1000 lookups; not a number where there were none, as in a run by traps."""
-        return 1000 * self.counts.misses / self.counts.lookups if self.counts.lookups else math.nan
-
-
-def _flat(value: Any, prefix: str, row: dict[str, Any]) -> None:
-    """Numbers and texts of nested objects, with dotted names. Lists are left out."""
-    for name, member in value.items():
-        if isinstance(member, dict):
-            _flat(member, f"{prefix}{name}.", row)
-        elif not isinstance(member, list):
-            row[prefix + name] = member
-
-
-def _row(workload: Mapping[str, Any], machine: Mapping[str, Any]) -> dict[str, Any]:
-    """A machine as a row of a table: the columns of `--csv`, and what nested counters there are."""
-    row: dict[str, Any] = {"name": machine["name"]}
-    for part in ("counts", "memory", "cost"):
-        _flat(machine[part], "", row)
-    for part in ("contiguity", "segments", "ideal_segment", "caches", "system"):
-        if part in machine:
-            _flat(machine[part], f"{part}.", row)
-    _flat(workload, "workload.", row)
-    for key, value in machine["config"].items():
-        row[f"config.{key}"] = "+".join(map(str, value)) if isinstance(value, list) else value
-    return row
-
-
-class _Reported:
-    """What every result can do: its forms are those of the command."""
+class Reported:
+    """Base of `Result`, `PageSizeResult` and `ContiguityResult`: what each of them can do. Their forms are those of the
+    command: `to_json`, `to_csv`, `to_html` and `table` give the text that it prints or writes."""
 
     _schema = ""
 
@@ -219,7 +36,7 @@ class _Reported:
         self._values: Mapping[str, Any] = json.loads(report.json())
 
     @classmethod
-    def from_json(cls, text: str) -> Any:
+    def from_json(cls, text: str) -> Self:
         """A result from its JSON.
 
         Raises:
@@ -231,7 +48,7 @@ class _Reported:
         return result
 
     @classmethod
-    def load(cls, file: Union[str, os.PathLike[str]]) -> Any:
+    def load(cls, file: Union[str, os.PathLike[str]]) -> Self:
         """A result from a file that `save` or `--json` wrote."""
         return cls.from_json(Path(file).read_text(encoding="utf-8"))
 
@@ -264,18 +81,20 @@ class _Reported:
 
     def _repr_html_(self) -> str:
         # A table of characters stays aligned only in one font.
-        return f"<pre style='line-height:1.2'>{escape(self._report.table(None))}</pre>"
+        # Notebooks that are exported would wrap its lines otherwise.
+        style = "line-height:1.2; white-space:pre; overflow-x:auto"
+        return f'<pre style="{style}">{escape(self._report.table(_NOTEBOOK_WIDTH))}</pre>'
 
     def __reduce__(self) -> Any:
         return type(self).from_json, (self.to_json(),)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._values == other._values  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._values == other._values
 
     __hash__ = None  # type: ignore[assignment]
 
 
-class Result(_Reported):
+class Result(Reported):
     """Everything that a run found: what `farreach sim --json` prints, machine by machine.
 
     `result["t94/single"]` or `result[0]` is one machine; a loop goes over all.
@@ -301,8 +120,17 @@ class Result(_Reported):
         for machine in self._values["machines"]:
             if machine["name"] == which:
                 return MachineResult(machine)
-        names = ", ".join(machine["name"] for machine in self._values["machines"])
-        raise KeyError(f"no machine {which!r}; there are {names}")
+        raise KeyError(f"no machine {which!r}; there are {', '.join(self.keys())}")
+
+    def __contains__(self, which: object) -> bool:
+        """Whether a machine has this name, or is one of these."""
+        if isinstance(which, MachineResult):
+            return which in self.machines
+        return which in self.keys()
+
+    def keys(self) -> List[str]:
+        """The names of the machines, in the order asked for."""
+        return [machine["name"] for machine in self._values["machines"]]
 
     def __iter__(self) -> Iterator[MachineResult]:
         return iter(self.machines)
@@ -311,25 +139,31 @@ class Result(_Reported):
         return len(self._values["machines"])
 
     def to_frame(self) -> Any:
-        """A `pandas.DataFrame` with a row for each machine: all counts, `memory` and `cost`, then `workload.*` and
-        `config.*`."""
-        import pandas as pd
+        """A `pandas.DataFrame` with a row for each machine, in the columns of `Sweep.frame`: `program`, `machine`,
+        `limit` and `seed`, all counts, memory and cost, then `workload.*` and `config.*`. `name` is `machine`, as in
+        the CSV."""
+        return frame(self.rows())
 
-        return pd.DataFrame([_row(self._values["workload"], machine) for machine in self._values["machines"]])
+    def rows(self) -> List[Dict[str, Any]]:
+        """The rows of `to_frame`, without pandas."""
+        return [row_of(self._values["workload"], machine) for machine in self._values["machines"]]
 
     @property
     def plot(self) -> ResultPlots:
         """Pictures of the result (needs altair)."""
+        need("a picture", "pandas", "altair", "vl_convert")
         from .plots import ResultPlots
 
-        return ResultPlots(self)
+        traps = self._values["workload"].get("traps")
+        return ResultPlots(self.to_frame(), self.workload.source, self.machines, traps and Record(traps))
 
     def __repr__(self) -> str:
-        names = ", ".join(machine["name"] for machine in self._values["machines"])
-        return f"<Result of {self.workload.source}: {names}>"
+        names = self.keys()
+        more = f", and {len(names) - 5} more" if len(names) > 5 else ""
+        return f"<Result of {self.workload.source}: {', '.join(names[:5])}{more}>"
 
 
-class PageSizeResult(_Reported):
+class PageSizeResult(Reported):
     """What the page-size study found: what `farreach pagesize --json` prints."""
 
     _schema = "farreach.pagesize/1"
@@ -359,27 +193,21 @@ class PageSizeResult(_Reported):
 
     def to_frame(self) -> Any:
         """A `pandas.DataFrame` with a row for each page size."""
-        import pandas as pd
-
-        rows = []
-        for row in self._values["rows"]:
-            flat: dict[str, Any] = {}
-            _flat(row, "", flat)
-            rows.append(flat)
-        return pd.DataFrame(rows)
+        return frame([flat(row) for row in self._values["rows"]])
 
     @property
-    def plot(self) -> Any:
+    def plot(self) -> PageSizePlots:
         """Pictures of the result (needs altair)."""
+        need("a picture", "pandas", "altair", "vl_convert")
         from .plots import PageSizePlots
 
-        return PageSizePlots(self)
+        return PageSizePlots(self.to_frame())
 
     def __repr__(self) -> str:
         return f"<PageSizeResult of {self.workload.source}: {len(self.rows)} page sizes>"
 
 
-class ContiguityResult(_Reported):
+class ContiguityResult(Reported):
     """Ranges and contiguity of a living process: what `farreach contiguity --json` prints."""
 
     _schema = "farreach.contiguity/1"
@@ -401,14 +229,7 @@ class ContiguityResult(_Reported):
 
     def to_frame(self) -> Any:
         """A `pandas.DataFrame` with a row for each look."""
-        import pandas as pd
-
-        rows = []
-        for sample in self._values["samples"]:
-            flat: dict[str, Any] = {}
-            _flat(sample, "", flat)
-            rows.append(flat)
-        return pd.DataFrame(rows)
+        return frame([flat(sample) for sample in self._values["samples"]])
 
     def __repr__(self) -> str:
         return f"<ContiguityResult of {self._values['source']}>"

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
 import os
 import shlex
 import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Union
+from typing import IO, Any, Callable, List, NamedTuple, Optional, Sequence, Union
 
 from . import _command, _core
 from .errors import CommandError
-from .machine import _listed
+from .machine import MachinesLike, listed
+from .quantities import Command, Count, PathLike, Size, count_of, seed_of, size_of, words_of
 from .result import ContiguityResult, PageSizeResult, Result
-from .trace import Trace, _source
+from .trace import Trace, TraceLike, source_of
 
 __all__ = ["run", "record", "simulate", "pagesize", "contiguity"]
 
-#: A path.
-_Path = Union[str, "os.PathLike[str]"]
-#: A command line: words, or one text that is taken apart as a shell would.
-Command = Union[str, Sequence[_Path]]
+#: A file by its name, or what `subprocess.run` takes: a file, a descriptor, `subprocess.DEVNULL`; None: that of this
+#: program.
+Stream = Union[PathLike, IO[Any], int, None]
 #: `True` for a line on standard error, or a function of instructions and references so far.
 Progress = Union[bool, Callable[[int, int], Any]]
 
@@ -48,55 +48,6 @@ class _Program(NamedTuple):
     stdout: Optional[str] = None
 
 
-_LETTERS = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-
-
-def _count(name: str, value: Union[int, float, str, None]) -> Optional[int]:
-    """A number of instructions, as people write it: 300M."""
-    given = value
-    if value is None:
-        return None
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not (isinstance(value, str) or hasattr(value, "__index__")):
-        raise ValueError(f"{name} = {value!r} is not allowed: a whole number such as 300M or 1.5G is")
-    if isinstance(value, str):
-        letter = value[-1:].upper()
-        digits, power = (value[:-1], _LETTERS[letter]) if letter in _LETTERS else (value, 1)
-        try:
-            number = float(digits) * power
-        except ValueError:
-            number = 0.5
-        if not math.isfinite(number) or number != int(number):
-            raise ValueError(f"{name} = {value!r} is not allowed: a whole number such as 300M or 1.5G is")
-        value = int(number)
-    if value < 1:
-        raise ValueError(f"{name} = {value} is not allowed: {name} must be at least 1")
-    if value >= 1 << 64:
-        raise ValueError(f"{name} = {given!r} is not allowed: {name} must be below 2^64")
-    return int(value)
-
-
-def _bytes(name: str, value: Union[int, str, None]) -> Optional[int]:
-    """A size, as people write it: 64K."""
-    if value is None:
-        return value
-    power = {"K": 10, "M": 20, "G": 30, "T": 40}.get(value[-1:].upper(), 0) if isinstance(value, str) else 0
-    digits = str(value)[:-1] if power else str(value)
-    if isinstance(value, bool) or not (digits.isascii() and digits.isdigit()):
-        raise ValueError(f"{name} = {value!r} is not allowed: a size such as 64K is")
-    if len(digits) > 20 or int(digits) << power >= 1 << 64:
-        raise ValueError(f"{name} = {value!r} is not allowed: a size below 2^64 is")
-    return int(digits) << power
-
-
-def _words(command: Command) -> List[str]:
-    words = shlex.split(command) if isinstance(command, str) else [os.fspath(word) for word in command]
-    if not words:
-        raise ValueError("the command is empty")
-    return words
-
-
 def _shown(progress: Progress) -> Optional[Callable[[int, int], Any]]:
     """A function that shows how far a run is."""
     if callable(progress):
@@ -114,29 +65,29 @@ def _shown(progress: Progress) -> Optional[Callable[[int, int], Any]]:
 
 
 def _settings(
-    limit: Union[int, str, None],
+    limit: Optional[Count],
     seed: int,
-    align: Union[int, str, None],
+    align: Optional[Size],
     threads: int,
     plain: bool,
     progress: Progress,
 ) -> _Settings:
-    return _Settings(_count("limit", limit), seed, _bytes("align", align), threads, plain, _shown(progress))
+    return _Settings(count_of("limit", limit), seed_of(seed), size_of("align", align), threads, plain, _shown(progress))
 
 
 def run(
     command: Command,
-    machines: Any = None,
+    machines: Optional[MachinesLike] = None,
     *,
-    limit: Union[int, str, None] = None,
+    limit: Optional[Count] = None,
     seed: int = 0,
-    align: Union[int, str, None] = None,
+    align: Optional[Size] = None,
     threads: int = 0,
     plain: bool = False,
     progress: Progress = False,
-    cwd: Optional[_Path] = None,
-    stdin: Optional[_Path] = None,
-    stdout: Optional[_Path] = None,
+    cwd: Optional[PathLike] = None,
+    stdin: Optional[PathLike] = None,
+    stdout: Optional[PathLike] = None,
 ) -> Result:
     """Runs a program under the recorder and compares machines on the fly; nothing is stored.
 
@@ -163,23 +114,23 @@ def run(
         TraceError: the program cannot be recorded.
         KeyboardInterrupt: Ctrl-C; the program is asked to end, and killed half a second later.
     """
-    words = _words(command)
+    words = words_of(command)
     places = (os.fspath(path) if path is not None else None for path in (cwd, stdin, stdout))
     program = _Program(words, _command.tool_dir(), *places)
     settings = _settings(limit, seed, align, threads, plain, progress)
-    report, status = _core.run(program, shlex.join(words), [m._tuple() for m in _listed(machines)], settings)
+    report, status = _core.run(program, shlex.join(words), [m._tuple() for m in listed(machines)], settings)
     result = Result(report)
     result.status = status
     return result
 
 
 def simulate(
-    trace: Any,
-    machines: Any = None,
+    trace: TraceLike,
+    machines: Optional[MachinesLike] = None,
     *,
-    limit: Union[int, str, None] = None,
+    limit: Optional[Count] = None,
     seed: int = 0,
-    align: Union[int, str, None] = None,
+    align: Optional[Size] = None,
     threads: int = 0,
     plain: bool = False,
     progress: Progress = False,
@@ -197,19 +148,19 @@ def simulate(
         TraceError: the trace is damaged, or a reference is not possible.
         SimulationError: a machine cannot go on.
     """
-    source, label = _source(trace)
+    source, label = source_of(trace)
     settings = _settings(limit, seed, align, threads, plain, progress)
-    return Result(_core.simulate(source, label, [m._tuple() for m in _listed(machines)], settings))
+    return Result(_core.simulate(source, label, [m._tuple() for m in listed(machines)], settings))
 
 
 def record(
     command: Command,
-    output: _Path,
+    output: PathLike,
     *,
-    limit: Union[int, str, None] = None,
-    cwd: Optional[_Path] = None,
-    stdin: Any = None,
-    stdout: Any = None,
+    limit: Optional[Count] = None,
+    cwd: Optional[PathLike] = None,
+    stdin: Stream = None,
+    stdout: Stream = None,
 ) -> Trace:
     """Runs a program and stores its trace.
 
@@ -218,32 +169,41 @@ def record(
         output: the trace file.
         limit: stop after so many instructions, such as "300M".
         cwd: directory in which the program starts.
-        stdin, stdout: as for `subprocess.run`.
+        stdin: file that is its standard input; or as for `subprocess.run`.
+        stdout: file that its standard output goes to; or as for `subprocess.run`.
+
+    A program that is recorded again may do other things: its addresses, its input and its timing differ. Its misses
+    then differ too, by a few percent for many programs; `repeat` says by how much. Compare machines on one recording.
 
     Raises:
         CommandError: the program cannot be recorded. Its own exit status is no error.
     """
-    _recorded(command, output, limit, cwd, stdin, stdout)
+    recorded(command, output, limit, cwd, stdin, stdout)
     return Trace(output)
 
 
-def _recorded(
-    command: Command, output: _Path, limit: Union[int, str, None], cwd: Optional[_Path], stdin: Any, stdout: Any
+def recorded(
+    command: Command, output: PathLike, limit: Optional[Count], cwd: Optional[PathLike], stdin: Stream, stdout: Stream
 ) -> int:
     """Stores the trace of a program and returns its exit status, as a shell would say it."""
-    words = _words(command)
+    words = words_of(command)
     line = [_command.command(), "record", "--output", os.path.abspath(output)]
-    if (number := _count("limit", limit)) is not None:
+    if (number := count_of("limit", limit)) is not None:
         line += ["--limit", str(number)]
-    done = _command.start(
-        [*line, "--", *words],
-        cwd=cwd,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        errors="replace",
-        env=_command.user_environment(),
-    )
+    with contextlib.ExitStack() as opened:
+        streams = [
+            opened.enter_context(open(stream, mode)) if isinstance(stream, (str, os.PathLike)) else stream
+            for stream, mode in ((stdin, "rb"), (stdout, "wb"))
+        ]
+        done = _command.start(
+            [*line, "--", *words],
+            cwd=cwd,
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=subprocess.PIPE,
+            errors="replace",
+            env=_command.user_environment(),
+        )
     if done.returncode == 130:
         raise KeyboardInterrupt
     # The program's own exit status may be anything: the trace says whether it was recorded.
@@ -253,13 +213,13 @@ def _recorded(
 
 
 def pagesize(
-    trace: Any = None,
+    trace: Optional[TraceLike] = None,
     *,
     command: Optional[Command] = None,
-    sizes: Optional[Sequence[Union[int, str]]] = None,
+    sizes: Optional[Sequence[Size]] = None,
     entries: int = 64,
-    machines: Any = ("ps/two-size", "ps/itanium"),
-    limit: Union[int, str, None] = None,
+    machines: MachinesLike = ("ps/two-size", "ps/itanium"),
+    limit: Optional[Count] = None,
     seed: int = 0,
     threads: int = 0,
     progress: Progress = False,
@@ -276,18 +236,19 @@ def pagesize(
     """
     if (trace is None) == (command is None):
         raise ValueError("a trace or a command is needed, and only one of them")
-    numbers = [_bytes("sizes", size) or 0 for size in sizes or [4096 << i for i in range(10)]]
-    listed = [m._tuple() for m in (_listed(machines) if len(machines) else [])]
+    numbers = [size_of("sizes", size) or 0 for size in sizes or [4096 << i for i in range(10)]]
+    beside = [m._tuple() for m in listed(machines)]
     settings = _settings(limit, seed, None, threads, False, progress)
     if command is not None:
-        words = _words(command)
+        words = words_of(command)
         program = _Program(words, _command.tool_dir())
-        report, status = _core.pagesize_of_command(program, shlex.join(words), numbers, entries, listed, settings)
+        report, status = _core.pagesize_of_command(program, shlex.join(words), numbers, entries, beside, settings)
         result = PageSizeResult(report)
         result.status = status
         return result
-    source, label = _source(trace)
-    return PageSizeResult(_core.pagesize(source, label, numbers, entries, listed, settings))
+    assert trace is not None, "one of them is given"
+    source, label = source_of(trace)
+    return PageSizeResult(_core.pagesize(source, label, numbers, entries, beside, settings))
 
 
 def contiguity(
@@ -308,11 +269,11 @@ def contiguity(
     with tempfile.TemporaryDirectory() as folder:
         output = os.path.join(folder, "result.json")
         words = ["contiguity", "--json", "--output", output, *options]
-        words += ["-p", str(pid)] if pid is not None else ["--", *_words(command or [])]
+        words += ["-p", str(pid)] if pid is not None else ["--", *words_of(command or [])]
         line = [_command.command(), *words]
         done = _command.start(line, stderr=subprocess.PIPE)
         if done.returncode == 130:
             raise KeyboardInterrupt
         if not os.path.exists(output):
             raise CommandError(line, done.returncode, done.stderr.strip())
-        return ContiguityResult.load(output)  # type: ignore[no-any-return]
+        return ContiguityResult.load(output)

@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Iterable, Iterator, List, Mapping, Optional, Tuple, Type, Union
+from typing import Any, Iterable, Iterator, List, Mapping, Optional, Protocol, Tuple, Type, Union, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from . import _core
 from .tlb import LOAD
 
-__all__ = ["Trace", "Batch", "Event", "Words", "TraceWriter", "formats"]
+__all__ = ["Trace", "TraceLike", "References", "Batch", "Event", "Words", "TraceWriter", "formats"]
 
 
 @dataclass(frozen=True)
@@ -169,6 +169,27 @@ def formats() -> Mapping[str, str]:
     return dict(_core.formats())
 
 
+class _Arrow(Protocol):
+    """A table or record batch of Arrow."""
+
+    @property
+    def schema(self) -> Any: ...
+    def column(self, name: Any, /) -> Any: ...
+
+
+class _Frame(Protocol):
+    """A frame of pandas or of its like."""
+
+    @property
+    def columns(self) -> Any: ...
+    def __getitem__(self, name: Any, /) -> Any: ...
+
+
+#: References of your own: an array of addresses, arrays by name, a structured array, a frame, an Arrow table, a batch.
+References = Union["npt.NDArray[Any]", Mapping[str, Any], Batch, _Arrow, _Frame]
+#: What is simulated: a path or `workload:NAME`, a `Trace`, references, or an iterable of these.
+TraceLike = Union[str, "os.PathLike[str]", Trace, References, Iterable[References]]
+
 _Columns = Tuple[Any, Any, Any, Any, List[Tuple[int, int, str]]]
 
 
@@ -267,7 +288,7 @@ class TraceWriter:
         #: What was written, once it is closed: `instructions`, `loads`, `stores`, `events`.
         self.totals: Mapping[str, int] = {}
 
-    def write(self, references: Any) -> None:
+    def write(self, references: Union[Words, References, Iterable[References]]) -> None:
         """Appends references: a `Batch`, arrays by name, an array of addresses, an Arrow table, `Words`, or an
         iterable of these.
 
@@ -280,7 +301,7 @@ class TraceWriter:
         elif _is_references(references):
             self._writer.columns(_columns(references))
         else:
-            for piece in references:
+            for piece in cast(Iterable[References], references):
                 self.write(piece)
 
     def close(self) -> None:
@@ -300,7 +321,7 @@ class TraceWriter:
             self._writer.abandon()
 
 
-def _source(trace: Any) -> Tuple[Any, str]:
+def source_of(trace: TraceLike) -> Tuple[Any, str]:
     """A trace as the compiled half takes it, and its name for the result."""
     if isinstance(trace, Trace):
         return (trace.file, trace.format), trace.file

@@ -1,5 +1,6 @@
 """What tests share. They run against the installed package, wherever it is."""
 
+import logging
 import os
 import shutil
 import signal
@@ -44,6 +45,19 @@ def kernel(tmp_path_factory):
         stderr=subprocess.DEVNULL,
     )
     return str(file)
+
+
+@pytest.fixture
+def said(caplog):
+    """A function that returns what was logged since it was called last, a line each; warnings begin so."""
+    caplog.set_level(logging.INFO, "farreach")
+
+    def lines():
+        records = [record for record in caplog.records if record.name == "farreach"]
+        caplog.clear()
+        return "".join(("warning: " if r.levelname == "WARNING" else "") + r.getMessage() + "\n" for r in records)
+
+    return lines
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ def nothing_runs(monkeypatch):
         raise AssertionError("something was run")
 
     monkeypatch.setattr(runner.Runner, "run", runs)
-    monkeypatch.setattr(study, "_recorded", runs)
+    monkeypatch.setattr(study, "recorded", runs)
 
 
 def faults(cache, **keys):
@@ -179,7 +179,7 @@ def test_all_faults_are_said_at_once(cache, nothing_runs, tmp_path):
         assert any(words in fault for fault in found), (words, found)
     assert time.monotonic() - began < 60 and not (cache / "traces").exists()
     with pytest.raises(farreach.ExperimentError) as raised:
-        farreach.sweep(programs="ls.frt", machines=3, seeds=3, limits=3, most_points=0, memory="0", cache=cache)
+        farreach.sweep(programs="ls.frt", machines=3, seeds=[], limits=[], most_points=0, memory="0", cache=cache)
     assert len(raised.value.faults) == 6
 
 
@@ -262,42 +262,42 @@ def damaged(file):
     assert file.is_file() and file.read_text() == text
 
 
-def test_kept_results_are_checked(kernel, cache, capfd):
+def test_kept_results_are_checked(kernel, cache, said):
     pytest.importorskip("distributed")
 
     def run():
         keys = dict(programs=[kernel], machines=[Grid("t94/single", {"entries": [8, 16]})], cache=cache, on="local:1")
         frame = farreach.sweep(quiet=True, **keys).frame
-        return list(frame["misses"]), capfd.readouterr().err
+        return list(frame["misses"]), said()
 
-    right, said = run()
-    assert said == "" and run() == (right, "")
+    right, told = run()
+    assert told == "" and run() == (right, "")
     one, other = sorted(file for file in cache.glob("*.json") if len(file.stem) == 64)
     for why in damaged(one):
-        found, said = run()
-        assert found == right and said.count(f"farreach: {one}: not used, because ") == 1 and why in said
+        found, told = run()
+        assert found == right and told.count(f"warning: {one}: not used, because ") == 1 and why in told
         assert run() == (right, "")
     swapped = one.read_text()
     one.write_text(other.read_text())
     other.write_text(swapped)
-    found, said = run()
-    assert found == right and said.count("it was kept under another key") == 2
+    found, told = run()
+    assert found == right and told.count("it was kept under another key") == 2
     # The hashes of traces.
     for why in damaged(cache / "hashes.json"):
-        found, said = run()
-        assert found == right and f"{cache / 'hashes.json'}: not used, because " in said and why in said
+        found, told = run()
+        assert found == right and f"{cache / 'hashes.json'}: not used, because " in told and why in told
 
 
-def test_kept_recordings_are_checked(cache, capfd):
+def test_kept_recordings_are_checked(cache, said):
     pytest.importorskip("distributed")
     programs = [{"command": ["true"]}, {"command": ["echo", "a"]}]
 
     def run():
         frame = farreach.sweep(programs=programs, machines=["t94/single"], cache=cache, on="local:1", quiet=True).frame
-        return [round(n, -4) for n in frame["workload.instructions"]], capfd.readouterr().err
+        return [round(n, -4) for n in frame["workload.instructions"]], said()
 
-    right, said = run()
-    assert said.count("recording ") == 2
+    right, told = run()
+    assert told.count("recording ") == 2
     assert run() == (right, "")
     one, other = sorted((cache / "traces").glob("*.frt"))
     # Two that are swapped, with all that is beside them or without.
@@ -307,13 +307,13 @@ def test_kept_recordings_are_checked(cache, capfd):
             kept = a.read_bytes()
             a.write_bytes(b.read_bytes())
             b.write_bytes(kept)
-        found, said = run()
-        assert found == right and said.count("not used, because") == 2 and said.count("recording ") == 2, said
+        found, told = run()
+        assert found == right and told.count("not used, because") == 2 and told.count("recording ") == 2, told
         assert run() == (right, "")
     one.unlink()
     os.mkfifo(one)
-    found, said = run()
-    assert found == right and f"{one}: not used, because" in said and "not a regular file" in said
+    found, told = run()
+    assert found == right and f"{one}: not used, because" in told and "not a regular file" in told
 
 
 @pytest.mark.parametrize(
@@ -360,18 +360,18 @@ def test_names_of_folders_have_no_control_characters(cache, nothing_runs):
 
 
 def test_counts_are_whole():
-    from farreach.study import _bytes, _count
+    from farreach.quantities import count_of, size_of
 
-    assert [_count("n", value) for value in ("1.5G", "300M", 7, 1e6)] == [1_500_000_000, 300_000_000, 7, 1_000_000]
+    assert [count_of("n", value) for value in ("1.5G", "300M", 7, 1e6)] == [1_500_000_000, 300_000_000, 7, 1_000_000]
     wrong = ("inf", "nan", "1e999", "0.5", 1.5, float("nan"), float("inf"), True, [], 0, -1, "", "99999999T", 1 << 64)
     for value in wrong:
         with pytest.raises(ValueError, match="n = "):
-            _count("n", value)
-    assert [_bytes("n", value) for value in ("64K", 5, "1G")] == [65536, 5, 1 << 30]
-    assert _count("n", (1 << 64) - 1) == (1 << 64) - 1
+            count_of("n", value)
+    assert [size_of("n", value) for value in ("64K", 5, "1G")] == [65536, 5, 1 << 30]
+    assert count_of("n", (1 << 64) - 1) == (1 << 64) - 1
     for value in ("K", "-1", -1, True, 1.5, "1.5K", "²", 1 << 64, "16777216T", "9" * 5000):
         with pytest.raises(ValueError, match="n = "):
-            _bytes("n", value)
+            size_of("n", value)
 
 
 def test_what_is_kept_is_json(cache):

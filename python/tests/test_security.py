@@ -227,7 +227,7 @@ def test_without_bokeh_a_dashboard_is_refused(tmp_path, monkeypatch):
         farreach.sweep(programs=[GUPS], machines=["t94/single"], cache=tmp_path, dashboard=True, on="tcp://127.0.0.1:1")
 
 
-def test_a_scheduler_without_tls_is_warned_of(tmp_path, capfd):
+def test_a_scheduler_without_tls_is_warned_of(tmp_path, said):
     from distributed import LocalCluster
 
     with LocalCluster(n_workers=1, processes=False, protocol="tcp", dashboard_address=None) as cluster:
@@ -235,11 +235,11 @@ def test_a_scheduler_without_tls_is_warned_of(tmp_path, capfd):
             programs=[GUPS], machines=["t94/single"], cache=tmp_path, on=cluster.scheduler_address, quiet=True
         )
     assert len(table.frame) == 1
-    said = capfd.readouterr().err
-    assert said.count("warning") == 1 and f"{cluster.scheduler_address}: no TLS: whoever can reach its ports" in said
+    told = said()
+    assert told.count("warning") == 1 and f"{cluster.scheduler_address}: no TLS: whoever can reach its ports" in told
 
 
-def test_a_scheduler_with_tls_takes_the_certificate_of_the_configuration(tmp_path, capfd):
+def test_a_scheduler_with_tls_takes_the_certificate_of_the_configuration(tmp_path, said):
     import dask
     from distributed import LocalCluster, Security
 
@@ -259,7 +259,7 @@ def test_a_scheduler_with_tls_takes_the_certificate_of_the_configuration(tmp_pat
         with dask.config.set(settings):
             table = farreach.sweep(cache=tmp_path / "cache", **keys)
         assert len(table.frame) == 1 and cluster.scheduler_address.startswith("tls://")
-    assert "warning" not in capfd.readouterr().err
+    assert "warning" not in said()
 
 
 MODULES = [

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple
 
 from ..errors import ExperimentError
+from ..messages import log
 from . import host, toml
 
 __all__ = ["Place", "check", "job_script", "workers_of"]
@@ -193,7 +194,7 @@ class Place:
 
     def _warn(self, what: str) -> None:
         if not self._warned:
-            print(f"farreach: warning: {self.on}: {what}", file=sys.stderr)
+            log.warning("%s: %s", self.on, what)
         self._warned = True
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 from .. import _core
 from ..errors import Error, ExperimentError
 from ..machine import Machine
-from ..study import _count
+from ..quantities import Count, PathLike, count_of, is_whole
 from . import toml
 
 __all__ = ["Experiment", "Grid", "load"]
@@ -43,11 +43,6 @@ def _is_number(value: Any) -> bool:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:
         return False
-
-
-def is_whole(value: Any, least: int, most: int = (1 << 64) - 1) -> bool:
-    """Whether it is a whole number in a range."""
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def _values(key: str, given: Any) -> List[Any]:
@@ -282,6 +277,12 @@ def _machine(name: str) -> Machine:
     return Machine.of_kind(name)
 
 
+#: What a sweep takes for a program: a path or an address of a trace, `workload:NAME`, or a table as in the TOML.
+ProgramLike = Union[PathLike, Mapping[str, Any]]
+#: What a sweep takes for a machine, or for many.
+SweptLike = Union[PathLike, Machine, Grid, Mapping[str, Any]]
+
+
 @dataclass
 class Experiment:
     """Programs x machines x seeds x limits.
@@ -298,10 +299,10 @@ class Experiment:
         faults: what is known to be wrong with it, to be refused together with the rest.
     """
 
-    programs: Sequence[Any]
-    machines: Sequence[Any]
-    seeds: Sequence[int] = (0,)
-    limits: Sequence[Union[int, str, None]] = (None,)
+    programs: Union[ProgramLike, Iterable[ProgramLike]]
+    machines: Union[SweptLike, Iterable[SweptLike]]
+    seeds: Union[int, Iterable[int]] = (0,)
+    limits: Union[Count, Iterable[Optional[Count]]] = (None,)
     name: str = "sweep"
     search: Optional[Mapping[str, Any]] = None
     most_points: Optional[int] = None
@@ -345,20 +346,21 @@ class Experiment:
 
         tables = {
             "name": self.name,
-            "program": [plain(program) for program in self.programs],
-            "machine": [plain(machine) for machine in self.machines],
-            "seeds": list(self.seeds),
-            "limits": list(self.limits),
+            "program": [plain(program) for program in _several(self.programs) or []],
+            "machine": [plain(machine) for machine in _several(self.machines) or []],
+            "seeds": [int(seed) for seed in _several(self.seeds) or []],
+            "limits": _several(self.limits) or [],
             "search": None if self.search is None else dict(self.search),
         }
         return tables if self.most_points is None else {**tables, "most_points": self.most_points}
 
     def _program_tables(self, faults: List[str]) -> List[Dict[str, Any]]:
         tables: List[Dict[str, Any]] = []
-        if not _is_list(self.programs):
+        programs = _several(self.programs)
+        if programs is None:
             faults.append(f"program = {self.programs!r} is not allowed: a list of programs is")
             return tables
-        for given in self.programs:
+        for given in programs:
             if isinstance(given, Mapping):
                 table = dict(given)
             elif isinstance(given, (str, os.PathLike)):
@@ -382,16 +384,17 @@ class Experiment:
                     faults.append(f"{named}: {key} = {value!r} is not allowed: {what[1]} is")
             if len(faults) == before:
                 tables.append(table)
-        if not self.programs:
+        if not programs:
             faults.append("no program: a [[program]] with trace, command or workload must be there")
         return tables
 
     def _grids(self, faults: List[str]) -> List[Union[Grid, Machine]]:
         grids: List[Union[Grid, Machine]] = []
-        if not _is_list(self.machines):
+        machines = _several(self.machines)
+        if machines is None:
             faults.append(f"machine = {self.machines!r} is not allowed: a list of machines is")
             return grids
-        for given in self.machines:
+        for given in machines:
             if isinstance(given, (Grid, Machine)):
                 grids.append(given)
             elif isinstance(given, Mapping):
@@ -406,27 +409,30 @@ class Experiment:
                 grids.append(Grid(os.fspath(given)))
             else:
                 faults.append(f"machine {given!r} is not allowed: a name or a table is")
-        if not self.machines:
+        if not machines:
             faults.append("no machine: a [[machine]] with a name must be there")
         return grids
 
     def _seeds(self, faults: List[str]) -> List[int]:
-        if not _is_list(self.seeds) or not self.seeds:
+        given = _several(self.seeds)
+        if not given:
             faults.append(f"seeds = {self.seeds!r} is not allowed: a list of at least one seed is")
             return []
-        wrong = [seed for seed in self.seeds if not is_whole(seed, 0)]
+        wrong = [seed for seed in given if not is_whole(seed, 0)]
         faults += [f"seeds = {seed!r} is not allowed: a seed must be a whole number from 0 to 2^64-1" for seed in wrong]
-        faults += [f"seeds: {seed} is there twice" for seed in twice(self.seeds)]
-        return list(dict.fromkeys(seed for seed in self.seeds if is_whole(seed, 0)))
+        seeds = [int(seed) for seed in given if is_whole(seed, 0)]
+        faults += [f"seeds: {seed} is there twice" for seed in twice(seeds)]
+        return list(dict.fromkeys(seeds))
 
     def _limits(self, faults: List[str]) -> List[Optional[int]]:
-        if not _is_list(self.limits) or not self.limits:
+        given = _several(self.limits)
+        if not given:
             faults.append(f"limits = {self.limits!r} is not allowed: a list of at least one limit is")
             return []
         limits: List[Optional[int]] = []
-        for limit in self.limits:
+        for limit in given:
             try:
-                limits.append(None if limit in (None, "none") else _count("limits", limit))
+                limits.append(None if limit in (None, "none") else count_of("limits", limit))
             except ValueError as error:
                 faults.append(str(error))
         faults += [f"limits: {'none' if limit == 'None' else limit} is there twice" for limit in twice(limits)]
@@ -488,6 +494,15 @@ def _count_of(grid: Union[Grid, Machine]) -> int:
         return 0
 
 
+def _several(value: Any) -> Optional[List[Any]]:
+    """A list, or anything else that can be gone through, or one of its members; None: it is none of these."""
+    if value is None or isinstance(value, (str, int, Mapping, os.PathLike, Machine, Grid, type)):
+        return None if value is None or isinstance(value, bool) else [value]
+    if isinstance(value, bytes) or not isinstance(value, Iterable):
+        return None
+    return list(value)
+
+
 def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
@@ -539,8 +554,9 @@ def load(file: Union[str, os.PathLike[str]]) -> Experiment:
     """
     path, table = Path(file), toml.read(file)
     experiment = Experiment.from_dict({"name": path.stem, **table})
-    if _is_list(experiment.programs):
-        experiment.programs = [_beside(path.parent, program) for program in experiment.programs]
+    programs = _several(experiment.programs)
+    if programs is not None:
+        experiment.programs = [_beside(path.parent, program) for program in programs]
     return experiment
 
 

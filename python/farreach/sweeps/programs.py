@@ -6,17 +6,19 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
+import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from .. import _command, _core, study
 from ..errors import Error
+from ..messages import log
+from ..quantities import words_of
 from .experiment import canonical
+from .files import remove_if_no_file
 
 #: A program that is ready: JSON for the library, the name in results, options of its store.
 Ready = Tuple[str, str, Dict[str, Any]]
@@ -35,7 +37,7 @@ class Hashes:
         self._file = folder / "hashes.json"
         known, unfit = _core.kept(self._file, "hashes", "")
         if unfit:
-            say(f"{self._file}: not used, because {unfit}; hashes are computed again")
+            log.warning("%s: not used, because %s; hashes are computed again", self._file, unfit)
         self._known: Dict[str, Any] = json.loads(known) if known else {}
 
     def get(self, name: str, facts: Any) -> Optional[str]:
@@ -44,41 +46,8 @@ class Hashes:
 
     def put(self, name: str, facts: Any, value: str) -> None:
         self._known[name] = {"facts": facts, "hash": value}
-        _remove_if_no_file(self._file)
+        remove_if_no_file(self._file)
         _core.keep(self._file, "hashes", "", json.dumps(self._known, sort_keys=True))
-
-
-def say(line: str) -> None:
-    """A line for people, on standard error."""
-    print(f"farreach: {line}", file=sys.stderr)
-
-
-def _remove_if_no_file(path: Path) -> None:
-    """A pipe would be written into, and would wait for a reader."""
-    if os.path.lexists(path) and not path.is_file() and not path.is_dir():
-        path.unlink()
-
-
-@contextlib.contextmanager
-def whole(file: Path) -> Iterator[Path]:
-    """A name to write to in place of that of a file, which then gets the file's. The mode is that of the umask."""
-    partial = file.with_name(f".{file.name}.{secrets.token_hex(8)}.partial")
-    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
-    try:
-        yield partial
-        with open(partial, "rb") as written:
-            os.fsync(written.fileno())
-        os.replace(partial, file)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise
-
-
-def write_whole(file: Path, text: str) -> None:
-    """Writes a file whole or not at all."""
-    with whole(file) as partial:
-        partial.write_text(text, encoding="utf-8")
 
 
 def _facts(path: str) -> List[List[Any]]:
@@ -172,7 +141,7 @@ def label_of(table: Mapping[str, Any]) -> str:
     if "trace" in table:
         return str(table["trace"])
     if "command" in table:
-        return study.shlex.join(study._words(table["command"]))
+        return shlex.join(words_of(table["command"]))
     settings = ",".join(f"{key}={table[key]}" for key in ("size", "references", "seed") if key in table)
     name, _, given = str(table["workload"]).partition(":")
     settings = ",".join(filter(None, [given, settings]))
@@ -220,7 +189,7 @@ def ready(table: Mapping[str, Any], limits: List[Optional[int]], cache: Path, ha
             _can_start(table, label)
             raise Missing(f"{label}: its trace would be recorded")
         path.parent.mkdir(parents=True, exist_ok=True)
-        say(f"recording {label}")
+        log.info("recording %s", label)
         _record(table, label, path, limit)
         _core.keep(path.with_suffix(".json"), "hash", what, json.dumps(hash_of(str(path), hashes)))
     return _trace(str(path), None, hash_of(str(path), hashes), os.path.getsize(path)), label, {}
@@ -241,8 +210,8 @@ def _is_kept(path: Path, what: str, hashes: Hashes, said: bool) -> bool:
     except OSError as error:
         why = str(error)
     if not said:
-        say(f"{path}: not used, because {why}; it is recorded again")
-    _remove_if_no_file(path)
+        log.warning("%s: not used, because %s; it is recorded again", path, why)
+    remove_if_no_file(path)
     return False
 
 
@@ -250,7 +219,7 @@ def _can_start(table: Mapping[str, Any], label: str) -> None:
     """Refuses a command that there is not, before anything runs."""
     if "command" not in table:
         return
-    name, folder = study._words(table["command"])[0], table.get("cwd", "")
+    name, folder = words_of(table["command"])[0], table.get("cwd", "")
     if folder and not os.path.isdir(folder):
         raise Error(f"program {label!r}: cwd = {folder!r} is not allowed: it must be a folder")
     if "/" in name:
@@ -269,7 +238,7 @@ def _record(table: Mapping[str, Any], label: str, path: Path, limit: Optional[in
     """
     if "command" in table:
         null = subprocess.DEVNULL
-        status = study._recorded(table["command"], path, limit, table.get("cwd"), null, None)
+        status = study.recorded(table["command"], path, limit, table.get("cwd"), null, None)
         expected = table.get("status", 0)
         # At its limit a program is ended, and has none of its own.
         if status != expected and not (limit and status == 0):

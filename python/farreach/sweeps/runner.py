@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import queue
 import sys
 import time
 import uuid
+import warnings
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from .. import _core
 from ..errors import Error
+from ..messages import log
 from .cluster import Place
 from .programs import TraceChanged
 from .worker import OverBudget, run_pass
@@ -23,6 +26,8 @@ __all__ = ["Runner"]
 TRIES = 3
 #: How long to look for a scheduler that went away, in seconds.
 PATIENCE = 600.0
+#: How long passes under way are waited for after Ctrl-C, in seconds.
+LAST = 60.0
 
 
 class _Lost(Exception):
@@ -115,37 +120,74 @@ class Runner:
             futures[name] = future
             future.add_done_callback(done.put)
 
+        def told(event: Tuple[float, Mapping[str, Any]]) -> None:
+            begun.add(event[1]["pass"])
+            self._show.told(event[1])
+
+        begun: Set[str] = set()
         self._show.link(self.place.link)
-        client.subscribe_topic(self._topic, lambda event: self._show.told(event[1]))
+        client.subscribe_topic(self._topic, told)
+        interrupted, end = False, math.inf
         try:
             for name in list(self._waiting):
                 submit(name)
-            while self._waiting:
+            while self._waiting and time.monotonic() < end:
                 try:
-                    future = done.get(timeout=0.5)
-                except queue.Empty:
-                    lost = any(f.status in ("lost", "cancelled") for f in futures.values())
-                    if client.status == "closed" or lost:
-                        raise _Lost from None
-                    self._show.show()
-                    continue
-                if future.key not in self._waiting:
-                    continue
-                if future.status not in ("finished", "error"):
-                    raise _Lost
-                work = self._waiting.pop(future.key)
-                futures.pop(future.key)
-                for more in self._taken(work, future):
-                    submit(self._add(more))
-                self._show.show()
+                    self._next(client, futures, done, None if interrupted else submit)
+                except KeyboardInterrupt:
+                    if interrupted:
+                        raise
+                    interrupted, end = True, time.monotonic() + LAST
+                    # What is under way is finished, if that is soon; a second Ctrl-C ends it, too.
+                    rest = [name for name in self._waiting if name not in begun]
+                    client.cancel([futures.pop(name) for name in rest], force=True)
+                    for name in rest:
+                        del self._waiting[name]
+                    if self._waiting:
+                        points = sum(map(_width, self._waiting.values()))
+                        self._show.note(
+                            f"interrupted; {points} points under way have {LAST:.0f} s, unless Ctrl-C again"
+                        )
+            if interrupted:
+                raise KeyboardInterrupt
         except KeyboardInterrupt:
             Event(f"{self._topic}-stop").set()
             client.cancel(list(futures.values()), force=True)
+            self._show.end()
             raise
         except BaseException:
             if client.status == "running":
                 Event(f"{self._topic}-stop").set()
+            self._show.end()
             raise
+
+    def _next(self, client: Any, futures: Dict[str, Any], done: queue.Queue[Any], submit: Any) -> None:
+        """Waits for a pass, takes it, and submits what is to be run because of it; without `submit` it is given up."""
+        try:
+            future = done.get(timeout=0.5)
+        except queue.Empty:
+            lost = any(f.status in ("lost", "cancelled") for f in futures.values())
+            if client.status == "closed" or lost:
+                raise _Lost from None
+            self._show.show()
+            return
+        if future.key not in self._waiting:
+            return
+        if future.status not in ("finished", "error"):
+            raise _Lost
+        work = self._waiting.pop(future.key)
+        futures.pop(future.key)
+        for more in self._taken(work, future) if submit else self._kept(work, future):
+            submit(self._add(more))
+        self._show.show()
+
+    def _kept(self, work: Dict[str, Any], future: Any) -> List[Dict[str, Any]]:
+        """Of an interrupted sweep: keeps what a pass has found, and tries nothing again."""
+        if future.status == "finished":
+            for key, answer in future.result().get("results", []):
+                self.cache.put(key, answer)
+        self._show.finished(work)
+        return []
 
     def _taken(self, work: Dict[str, Any], future: Any) -> List[Dict[str, Any]]:
         """Takes what came of a pass. Returns passes that are to be run because of it."""
@@ -203,17 +245,17 @@ def _halves(work: Dict[str, Any]) -> List[Dict[str, Any]]:
 
 
 class _Show:
-    """Progress for people, on standard error: a line that is drawn over, or one now and then where that is a file."""
+    """Progress for people, on standard error: a bar on a terminal and in a notebook, a line now and then elsewhere."""
 
     def __init__(self, quiet: bool) -> None:
         self._quiet = quiet
-        self._terminal = sys.stderr.isatty()
+        self._bar: Any = None
+        self._drawn = not quiet and (sys.stderr.isatty() or "ipykernel" in sys.modules)
         self._began = self._shown = time.monotonic()
         self._points = self._total = 0
         #: References times machines: of finished passes, and of those under way, by worker.
         self._work = 0
         self._under_way: Dict[str, int] = {}
-        self._drawn = False
 
     def expect(self, passes: Any) -> None:
         self._total = sum(_width(work) for work in passes)
@@ -221,6 +263,12 @@ class _Show:
     def link(self, dashboard: Optional[str]) -> None:
         where = f"; Dask's dashboard: {dashboard}" if dashboard else ""
         self.note(f"{self._total - self._points} points{where}")
+        if self._drawn and self._bar is None:
+            with warnings.catch_warnings():
+                # Without widgets a notebook has a bar of characters.
+                warnings.simplefilter("ignore")
+                from tqdm.auto import tqdm
+            self._bar = tqdm(total=self._total, initial=self._points, unit=" points", leave=False, file=sys.stderr)
 
     def told(self, event: Mapping[str, Any]) -> None:
         before = self._under_way.get(event["worker"], 0)
@@ -230,37 +278,30 @@ class _Show:
 
     def finished(self, work: Mapping[str, Any]) -> None:
         self._points += _width(work)
+        if self._bar is not None:
+            self._bar.update(_width(work))
 
-    def _line(self) -> str:
+    def _rate(self) -> str:
         seconds = max(time.monotonic() - self._began, 1e-9)
         done = self._work + sum(self._under_way.values())
-        text = (
-            f"{self._points:,} of {self._total:,} points, {done / seconds / 1e6:,.0f} M references x machines a second"
-        )
-        if self._points:
-            left = seconds * (self._total - self._points) / self._points
-            text += f", about {left / 60:,.0f} min left" if left > 90 else f", about {left:,.0f} s left"
-        return text
+        return f"{done / seconds / 1e6:,.0f} M references x machines a second"
 
     def show(self) -> None:
-        now = time.monotonic()
-        if self._quiet or now - self._shown < (0.5 if self._terminal else 30):
-            return
-        self._shown = now
-        if self._terminal:
-            sys.stderr.write(f"\r\x1b[K{self._line()}")
-            sys.stderr.flush()
-            self._drawn = True
-        else:
-            self.note(self._line())
+        if self._bar is not None:
+            self._bar.set_postfix_str(self._rate())
+        elif not self._quiet and time.monotonic() - self._shown >= 30:
+            self._shown = time.monotonic()
+            text = f"{self._points:,} of {self._total:,} points, {self._rate()}"
+            if self._points:
+                left = (self._shown - self._began) * (self._total - self._points) / self._points
+                text += f", about {left / 60:,.0f} min left" if left > 90 else f", about {left:,.0f} s left"
+            self.note(text)
 
     def note(self, text: str) -> None:
         if not self._quiet:
-            sys.stderr.write(("\r\x1b[K" if self._drawn else "") + f"farreach: {text}\n")
-            sys.stderr.flush()
-            self._drawn = False
+            log.info("%s", text)
 
     def end(self) -> None:
-        if self._drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import math
 import re
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import _core
 from ..errors import Error, ExperimentError
+from ..extras import need
 from ..machine import Machine
-from .experiment import MOST_POINTS, Experiment, Grid, _holds, _machine, canonical, evaluate, is_whole, refuse
-from .programs import say
+from ..messages import log
+from ..quantities import is_whole
+from .experiment import MOST_POINTS, Experiment, Grid, _holds, _machine, canonical, evaluate, refuse
+from .points import Point, Points, row_of_point
 from .table import Sweep
-
-if TYPE_CHECKING:
-    from . import Points
 
 __all__ = ["search"]
 
@@ -115,8 +114,6 @@ def _space(experiment: Experiment, faults: List[str]) -> Space:
 
 def _sample_row(grid: Grid, values: Mapping[str, List[Any]], faults: List[str]) -> Optional[Dict[str, Any]]:
     """The names that expressions may use, with values, of a machine of a grid: it runs a moment on a kernel."""
-    from . import _Point, _row_of
-
     combinations = itertools.product(*values.values())
     some = itertools.islice(combinations, _TRIES)
     machines = (_chosen(grid, dict(zip(values, combination))) for combination in some)
@@ -132,7 +129,7 @@ def _sample_row(grid: Grid, values: Mapping[str, List[Any]], faults: List[str]) 
         ((_, text),) = _core.run_pass(_core.plan([sought], 1, 1)[0], 1, None)
     except Error:
         return None
-    return _means([_row_of(_Point(_SAMPLE, machine, None, 0, sought), text)])
+    return _means([row_of_point(Point(_SAMPLE, machine, None, 0, sought), text)])
 
 
 def _check_expressions(settings: _Settings, space: Space, faults: List[str]) -> None:
@@ -157,8 +154,7 @@ def prepared(
 ) -> Tuple[_Settings, Space, List[Tuple[str, str]], List[int], List[Optional[int]]]:
     """What a search needs: settings, space, programs, seeds and limits. Every fault is found before a program is
     recorded, and refused together with those in `faults`."""
-    if importlib.util.find_spec("optuna") is None:
-        faults.append("a search needs optuna: pip install optuna")
+    need("a search", "optuna")
     tables, _, seeds, limits = experiment.expand(faults)
     given = experiment.search
     settings = _Settings(given if isinstance(given, Mapping) else {}, faults)
@@ -191,8 +187,6 @@ def search(experiment: Experiment, at: Points, faults: List[str]) -> Sweep:
     settings, space, programs, seeds, limits = prepared(experiment, at, faults, record=True)
     import optuna
 
-    from . import _Point, _row_of
-
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     # Since Optuna 5 a trial is told; before, the sampler asks.
     told = hasattr(optuna.trial.Trial, "set_constraint")
@@ -224,7 +218,7 @@ def search(experiment: Experiment, at: Points, faults: List[str]) -> Sweep:
             machine = _chosen(grid, keys)
             asked.append((trial, machine))
         points = [
-            _Point(label, machine, limit, seed, _core.sought(machine._tuple(), seed, text, label, limit))
+            Point(label, machine, limit, seed, _core.sought(machine._tuple(), seed, text, label, limit))
             for machine in {m.name: m for _, m in asked if m is not None and m.name not in rows}.values()
             for text, label in programs
             for limit in limits
@@ -233,7 +227,7 @@ def search(experiment: Experiment, at: Points, faults: List[str]) -> Sweep:
         found, failed = at.answers(points)
         for point in points:
             if point.sought.key in found:
-                rows.setdefault(point.machine.name, []).append(_row_of(point, found[point.sought.key]))
+                rows.setdefault(point.machine.name, []).append(row_of_point(point, found[point.sought.key]))
             else:
                 message = failed[point.sought.key]
                 failures[canonical(point.names())] = {**point.names(), "message": message}
@@ -251,7 +245,7 @@ def search(experiment: Experiment, at: Points, faults: List[str]) -> Sweep:
                     raise ArithmeticError(f"an objective is {reached}")
             except (ArithmeticError, ValueError) as error:
                 # What it found is in the table; it is no candidate.
-                say(f"{machine.name}: {error}")
+                log.warning("%s: %s", machine.name, error)
                 study.tell(trial, state=optuna.trial.TrialState.FAIL)
                 continue
             trial.set_user_attr("violations", violations or [0.0])

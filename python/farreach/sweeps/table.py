@@ -6,43 +6,21 @@ import io
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, Union
 
-from . import aggregate
-from .programs import whole, write_whole
+from .. import aggregate
+from ..aggregate import Mean
+from ..extras import need
+from ..frames import frame
+from .files import whole, write_whole
 
 if TYPE_CHECKING:
     from ..plots import SweepPlots
 
-__all__ = ["Sweep", "SCHEMA"]
+__all__ = ["Sweep", "Interrupted", "SCHEMA"]
 
 #: Version of the table: columns may be added under the same version, none is renamed or removed.
 SCHEMA = "farreach.sweep/1"
-
-
-def _column(values: List[Any]) -> Any:
-    """A column of one type: a missing value has none."""
-    import pandas as pd
-
-    there = [value for value in values if value is not None]
-    if there and all(isinstance(value, bool) for value in there):
-        return pd.array(values, dtype="boolean")
-    if there and all(isinstance(value, int) and not isinstance(value, bool) for value in there):
-        large = max(there) >= 1 << 63
-        return pd.array(values, dtype="UInt64" if large else "Int64")
-    if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in there):
-        return pd.array([float("nan") if value is None else float(value) for value in values], dtype="float64")
-    return pd.Series([None if value is None else str(value) for value in values], dtype="object")
-
-
-def frame(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Rows as a frame, each column of one type."""
-    import pandas as pd
-
-    names: Dict[str, None] = {}
-    for row in rows:
-        names.update(dict.fromkeys(row))
-    return pd.DataFrame({name: _column([row.get(name) for row in rows]) for name in names})
 
 
 class Sweep:
@@ -76,21 +54,10 @@ class Sweep:
     @property
     def plot(self) -> SweepPlots:
         """Pictures of the table (needs altair)."""
+        need("a picture", "pandas", "altair", "vl_convert")
         from ..plots import SweepPlots
 
-        return SweepPlots(self)
-
-    def _machines(
-        self, value: str, mean: str, base: Optional[str], where: Optional[Mapping[str, Any]]
-    ) -> aggregate.Combined:
-        """One value for each machine. Chip area is the same in all cases."""
-        rows = aggregate.chosen(self.frame, where)
-        if value not in rows:
-            raise ValueError(f"the table has no column {value!r}; it has {', '.join(rows.columns)}")
-        if value == "area_rbe":
-            areas = rows[["machine", value]].dropna().drop_duplicates("machine")
-            return aggregate.Combined(areas, "area in register-bit equivalents")
-        return aggregate.combined(rows, value, ["machine"], mean, base, self.frame)
+        return SweepPlots(self.frame, str(self.about.get("name", "")), self.failures)
 
     def best(
         self,
@@ -112,8 +79,7 @@ class Sweep:
         Raises:
             ValueError: machines have not the same programs, limits and seeds, or a mean does not exist.
         """
-        found = self._machines(y, mean, base, where).frame[["machine", y]]
-        return found.sort_values(y, kind="stable").reset_index(drop=True)
+        return aggregate.best(self.frame, y, Mean(mean, base, where))
 
     def pareto(
         self,
@@ -134,25 +100,12 @@ class Sweep:
         Raises:
             ValueError: as for `best`.
         """
-        both = self._both(x, y, mean, base, where)[0].sort_values([x, y], kind="stable")
-        best, kept = float("inf"), []
-        for place, value in enumerate(both[y]):
-            if value < best:
-                best = value
-                kept.append(place)
-        return both.iloc[kept].reset_index(drop=True)
-
-    def _both(
-        self, x: str, y: str, mean: str, base: Optional[str], where: Optional[Mapping[str, Any]]
-    ) -> Tuple[Any, str, str]:
-        """`machine`, `x` and `y` of all machines that have both, and what the columns are."""
-        across, up = (self._machines(name, mean, base, where) for name in (x, y))
-        both = across.frame[["machine", x]].merge(up.frame[["machine", y]], on="machine")
-        return both.astype({x: float, y: float}), across.title, up.title
+        return aggregate.pareto(self.frame, x, y, Mean(mean, base, where))
 
     def save(self, folder: Union[str, os.PathLike[str]]) -> Path:
         """Writes `table.parquet`, `table.csv`, `table.jsonl` and `sweep.json` into a folder. The same table gives the
         same bytes."""
+        need("the table of a sweep", "pandas", "pyarrow")
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -178,6 +131,7 @@ class Sweep:
         Raises:
             OSError, ValueError: there is none.
         """
+        need("the table of a sweep", "pandas", "pyarrow")
         import pandas as pd
 
         path = Path(folder)
@@ -196,3 +150,14 @@ class Sweep:
     def __repr__(self) -> str:
         failed = f", {len(self.failures)} failed" if self.failures else ""
         return f"<Sweep {self.about.get('name', '')}: {len(self.frame)} points{failed}>"
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a sweep. What is computed is kept: the same sweep goes on from there."""
+
+    def __init__(self, table: Sweep, points: int) -> None:
+        super().__init__(f"{len(table):,} of {points:,} points are kept; the same sweep goes on from there")
+        #: The points that are kept.
+        self.table = table
+        #: All points of the sweep.
+        self.points = points

@@ -67,6 +67,7 @@ def run_pass(
     traces, _ = _core.traces_of(text)
     _, text = _core.traces_of(text, [_local(file, found, storage) for file, found in traces])
     tell = _teller(topic)
+    tell(0)
     told = time.monotonic()
 
     def progress(_instructions: int, references: int) -> None:
@@ -100,10 +101,10 @@ def _teller(topic: str) -> Any:
         worker = get_worker()
     except ValueError:
         return lambda work: None
-    stop = Event(f"{topic}-stop")
+    stop, name = Event(f"{topic}-stop"), worker.get_current_task()
 
     def tell(work: int) -> None:
-        worker.log_event(topic, {"worker": worker.address, "work": work})
+        worker.log_event(topic, {"worker": worker.address, "work": work, "pass": name})
         if stop.is_set():
             raise InterruptedError("the sweep has ended")
 

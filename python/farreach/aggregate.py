@@ -7,12 +7,20 @@ several machines at one place, or lacks a case that others have, is refused.
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-__all__ = ["Combined", "combined", "labels", "chosen", "varied"]
+__all__ = ["Mean", "Combined", "combined", "labels", "chosen", "varied", "of_machines", "best", "pareto", "both"]
 
 CASE = ["program", "limit", "seed"]
 MEANS = ("geometric", "arithmetic")
+
+
+class Mean(NamedTuple):
+    """How several cases become one value, and which points take part: as `Sweep.best` explains."""
+
+    mean: str = "geometric"
+    base: Optional[str] = None
+    where: Optional[Mapping[str, Any]] = None
 
 
 class Combined(NamedTuple):
@@ -178,3 +186,38 @@ def _base(table: Any, value: str, base: Optional[str], cases: Any) -> Any:
     raise ValueError(
         f"{who} has {'all' if base is None else 'not all'} cases of program, limit and seed to compare with"
     )
+
+
+def of_machines(frame: Any, value: str, how: Mean) -> Combined:
+    """One value for each machine of a table. Chip area is the same in all cases."""
+    rows = chosen(frame, how.where)
+    if value not in rows:
+        raise ValueError(f"the table has no column {value!r}; it has {', '.join(rows.columns)}")
+    if value == "area_rbe":
+        areas = rows[["machine", value]].dropna().drop_duplicates("machine")
+        return Combined(areas, "area in register-bit equivalents")
+    return combined(rows, value, ["machine"], how.mean, how.base, frame)
+
+
+def best(frame: Any, y: str, how: Mean) -> Any:
+    """`machine` and `y` of all machines, the one with the least `y` first."""
+    found = of_machines(frame, y, how).frame[["machine", y]]
+    return found.sort_values(y, kind="stable").reset_index(drop=True)
+
+
+def both(frame: Any, x: str, y: str, how: Mean) -> Tuple[Any, str, str]:
+    """`machine`, `x` and `y` of all machines that have both, and what the columns are."""
+    across, up = (of_machines(frame, name, how) for name in (x, y))
+    joined = across.frame[["machine", x]].merge(up.frame[["machine", y]], on="machine")
+    return joined.astype({x: float, y: float}), across.title, up.title
+
+
+def pareto(frame: Any, x: str, y: str, how: Mean) -> Any:
+    """`machine`, `x` and `y` of the machines that no other beats in both columns, least `x` first."""
+    rows = both(frame, x, y, how)[0].sort_values([x, y], kind="stable")
+    least, kept = float("inf"), []
+    for place, value in enumerate(rows[y]):
+        if value < least:
+            least = value
+            kept.append(place)
+    return rows.iloc[kept].reset_index(drop=True)
