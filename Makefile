@@ -14,6 +14,7 @@ CC1       = $$(gcc -print-prog-name=cc1)
 
 .PHONY: all run test test-long book man install uninstall deb accept-papers lint bench fuzz
 .PHONY: deps lint-deps python-deps tool clean help python python-test python-env python-lint python-reference python-bench
+.PHONY: notebooks wheel
 
 # Where Cargo has no work for all processors, the recorder is built.
 all: deps
@@ -33,6 +34,8 @@ help:
 	@echo "make deb    a Debian package of the same, in target"
 	@echo "make lint   formatting and clippy"
 	@echo "make python  the Python package in target/python, and its tests; make python-test all of them"
+	@echo "make wheel  a wheel for other machines, with command and recorder, in target/wheels"
+	@echo "make notebooks  runs the notebooks and saves what they print"
 	@echo "make bench  benchmarks, as ratios"
 	@echo "make fuzz   fuzz every reader for ten minutes (needs a nightly toolchain and cargo-fuzz)"
 
@@ -205,6 +208,26 @@ python-test: python-lint python-env
 # What Dask costs, as ratios; on a quiet machine.
 python-bench: python-env
 	@cd $(PYTHON_ENV) && $(IN_PYTHON) $(CURDIR)/python/benches/sweep.py
+
+# A wheel for other machines, in target/wheels: for every Python from 3.9 and every Linux with this C library or a newer
+# one. Zig links for it, whatever the library here.
+WHEEL_GLIBC := 2.28
+WHEEL_TARGET := x86_64-unknown-linux-gnu
+WHEEL_TOOLS := $(CURDIR)/target/wheel-tools
+wheel: python-deps tool
+	@[ -x $(WHEEL_TOOLS)/bin/auditwheel ] || { $(PYTHON) -m venv $(WHEEL_TOOLS) && \
+	  $(WHEEL_TOOLS)/bin/pip install --quiet 'maturin>=1.8,<2' ziglang cargo-zigbuild auditwheel; }
+	@echo "make: building the wheel"
+	@rm -rf target/wheels
+	@PATH="$(WHEEL_TOOLS)/bin:$$PATH" FARREACH_WHEEL_TARGET=$(WHEEL_TARGET).$(WHEEL_GLIBC) \
+	  MATURIN_PEP517_ARGS="--zig --target $(WHEEL_TARGET) --compatibility manylinux_$(subst .,_,$(WHEEL_GLIBC))" \
+	  $(WITH_RUST) $(WHEEL_TOOLS)/bin/pip wheel --quiet --no-deps --no-build-isolation -w target/wheels ./python
+	@$(WHEEL_TOOLS)/bin/auditwheel show target/wheels/*.whl | grep -q manylinux_$(subst .,_,$(WHEEL_GLIBC))_x86_64
+	@echo "make: $$(ls target/wheels/*.whl)"
+
+# The notebooks with what they print.
+notebooks: python-env
+	@$(IN_PYTHON) -I python/notebooks.py
 
 python-reference: python-env
 	@$(IN_PYTHON) -I python/reference.py > target/reference.md && cp target/reference.md docs/book/src/reference/python.md

@@ -37,14 +37,17 @@ def _stage() -> None:
     """Builds command and recorder and lays them where maturin takes them from."""
     if not (ROOT / "capture" / "valgrind").is_dir():
         raise SystemExit("farreach: the wheel is built from a clone: pip install ./python in its root")
-    _run("cargo", "build", "--release", "--quiet", "--locked", "-p", "farreach-cli")
+    # `make wheel` builds for an older C library than that of this machine.
+    other = os.environ.get("FARREACH_WHEEL_TARGET", "")
+    build = ["zigbuild", "--target", other] if other else ["build"]
+    _run("cargo", *build, "--release", "--quiet", "--locked", "-p", "farreach-cli")
     tool = ROOT / "target" / "valgrind"
     for part in ("valgrind", "text", "guard"):
         _run("make", "--no-print-directory", "-C", f"capture/{part}", f"OUT={tool}")
     shutil.rmtree(DATA, ignore_errors=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     for source, place in [
-        (target / "release" / "farreach", DATA / "scripts" / "farreach"),
+        (target / other.partition(".")[0] / "release" / "farreach", DATA / "scripts" / "farreach"),
         (tool / TOOL, DATA / "data" / "lib" / "farreach" / TOOL),
         (tool / TEXT, DATA / "data" / "lib" / "farreach" / TEXT),
         (tool / GUARD, DATA / "data" / "lib" / "farreach" / GUARD),

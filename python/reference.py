@@ -16,7 +16,7 @@ GROUPS = [
     ("Traces and arrays", ["Trace", "TraceWriter", "Batch", "Event", "Words", "formats"]),
     ("Designs in Python", ["Tlb", "Pte", "check", "Checked"]),
     ("Results", ["Result", "MachineResult", "PageSizeResult", "ContiguityResult", "PapersResult", "Repeats", "Record"]),
-    ("Sweeps", ["sweep", "plan", "Plan", "Experiment", "Grid", "Sweep", "Interrupted"]),
+    ("Sweeps", ["sweep", "plan", "Plan", "Experiment", "Grid", "Sweep"]),
     (
         "Errors",
         [

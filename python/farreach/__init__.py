@@ -26,7 +26,7 @@ from .records import MachineResult, Record
 from .repeats import Repeats, repeat
 from .result import ContiguityResult, PageSizeResult, Result
 from .study import contiguity, pagesize, record, run, simulate
-from .sweeps import Experiment, Grid, Interrupted, Plan, Sweep, plan, sweep
+from .sweeps import Experiment, Grid, Plan, Sweep, plan, sweep
 from .conformance import Checked, check
 from .tlb import FETCH, FILTERABLE, HIT, LOAD, MISS, STORE, SUBBLOCK_MISS, Pte, Tlb
 from .trace import Batch, Event, Trace, TraceWriter, Words, formats
@@ -48,7 +48,6 @@ __all__ = [
     "Experiment",
     "Grid",
     "Sweep",
-    "Interrupted",
     "Machine",
     "machines",
     "Trace",

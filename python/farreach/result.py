@@ -82,7 +82,7 @@ class Reported:
     def _repr_html_(self) -> str:
         # A table of characters stays aligned only in one font.
         # Notebooks that are exported would wrap its lines otherwise.
-        style = "line-height:1.2; white-space:pre; overflow-x:auto"
+        style = "font-family:ui-monospace, monospace; line-height:1.2; white-space:pre; overflow-x:auto"
         return f'<pre style="{style}">{escape(self._report.table(_NOTEBOOK_WIDTH))}</pre>'
 
     def __reduce__(self) -> Any:

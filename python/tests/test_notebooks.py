@@ -18,9 +18,22 @@ def test_it_runs(file, tmp_path):
     if file is None:
         pytest.skip("the notebooks are in the clone")
     book = nbformat.read(file, as_version=4)
-    assert all(not cell.get("outputs") for cell in book.cells), "notebooks are kept without output"
+    saved = [outputs_of(cell) for cell in book.cells]
+    # `make notebooks` saves them.
+    assert any(saved), "notebooks are kept with what they print"
     client = nbclient.NotebookClient(
         book, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     )
     client.execute()
-    assert any(cell.get("outputs") for cell in book.cells)
+    assert [outputs_of(cell) for cell in book.cells] == saved
+
+
+def outputs_of(cell):
+    """The kinds of what a cell prints, progress aside; of pictures it is enough that there is one."""
+    outputs = [output for output in cell.get("outputs", []) if output.get("name") != "stderr"]
+    return [
+        "picture"
+        if "image/png" in (data := output.get("data", {})) or "text/html" in data and "vega" in data["text/html"]
+        else output["output_type"]
+        for output in outputs
+    ]

@@ -87,12 +87,44 @@ result: farreach.Result = farreach.simulate("x.frt", [Machine("t94/single", entr
 misses: int = result[0].counts.misses
 area: float | None = result["t94/partial"].cost.area_rbe
 table: farreach.Sweep = farreach.sweep(programs=["x.frt"], machines=["t94/single"])
+one: farreach.Sweep = farreach.sweep(programs="x.frt", machines=Machine("t94/single"), seeds=np.arange(3), limits="1M")
+loaded: farreach.Result = farreach.Result.load("x.json")
+there: bool = "t94/single" in result
+names: list[str] = result.keys()
+spread: float = farreach.repeat("true", machines="t94", times=3).confidence
+farreach.simulate(np.arange(0, 1 << 20, 64, dtype=np.uint64), "t94/single")
+farreach.simulate({"address": np.zeros(4, np.uint64), "size": 8}, Machine("t94/single").with_(entries=8, split=True))
+farreach.record("sort", "s.frt", stdin="in", stdout="out")
+farreach.papers("t94-fig2").plot.figure("t94-fig2").save("x.svg")
 """
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", str(example)], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert mypy(example).returncode == 0, mypy(example).stdout
+    # Each of these lines is wrong, and no other.
+    wrong = """farreach.simulate("x.frt", 3)
+farreach.simulate(3, "t94/single")
+farreach.simulate("x.frt", ["t94/single", 3.5])
+farreach.run("ls", "t94/single", limits="1M")
+farreach.Machine("t94/single", entries=None)
+farreach.Machine("t94/single", entries={"from": 1})
+farreach.sweep(programs="x.frt", machine="t94/single")
+farreach.sweep(programs="x.frt", machines=3)
+farreach.sweep(programs="x.frt", machines="t94/single", seeds="0")
+farreach.record("ls", 3)
+x: str = farreach.simulate("x.frt")[0].counts.misses
+y: int = farreach.Result.load("x.json")
+farreach.simulate("x.frt").plot.nothing()
+farreach.repeat("ls", times="5")
+farreach.pagesize("x.frt", sizes=[1.5])
+""".splitlines()
+    example.write_text("import farreach\n" + "\n".join(wrong) + "\n")
+    found = {int(line.split(":")[1]) for line in mypy(example).stdout.splitlines() if ": error:" in line}
+    assert [wrong[i] for i in range(len(wrong)) if i + 2 not in found] == []
+
+
+def mypy(file):
+    """What mypy says of a file."""
+    line = [sys.executable, "-m", "mypy", "--strict", str(file)]
+    return subprocess.run(line, capture_output=True, text=True, cwd=file.parent)
 
 
 @pytest.mark.long

@@ -17,7 +17,7 @@ from .points import WIDTH, Point, row_of_point
 from .prepare import ExperimentLike, Parts, points_of, prepared
 from .search import prepared as search_prepared
 from .search import search
-from .table import Interrupted, Sweep
+from .table import Sweep
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -142,8 +142,8 @@ def sweep(
         ExperimentError: with every fault of the experiment, before anything runs.
         MissingExtra: a library that sweeps need is not installed.
         OSError: a result cannot be kept.
-        Interrupted: Ctrl-C. What is under way is still computed, for which a second Ctrl-C does not wait; its `table`
-            has all points that are kept.
+        KeyboardInterrupt: Ctrl-C. What is under way has a minute to end, for which a second Ctrl-C does not wait. The
+            exception's `table` has all points that are kept; the same sweep goes on from there.
 
     >>> import tempfile
     >>> from farreach import Grid
@@ -163,8 +163,15 @@ def sweep(
                 found, failed = at.answers(points)
             except KeyboardInterrupt:
                 kept = at.known([point.sought.key for point in points])
-                raise Interrupted(_table(described, points, kept, {}), len(points)) from None
+                raise _interrupted(_table(described, points, kept, {}), len(points)) from None
     return _table(described, points, found, failed)
+
+
+def _interrupted(table: Sweep, points: int) -> KeyboardInterrupt:
+    """Of this very class: Python ends as interrupted programs do for no other."""
+    error = KeyboardInterrupt(f"{len(table):,} of {points:,} points are kept; the same sweep goes on from there")
+    setattr(error, "table", table)
+    return error
 
 
 def _table(

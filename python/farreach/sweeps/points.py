@@ -14,7 +14,7 @@ from ..frames import row_of
 from ..machine import Machine
 from ..messages import log
 from . import cluster
-from .experiment import twice
+from .grid import twice
 from .programs import Hashes, Missing, cache_dir, label_of, ready
 from .runner import Runner
 

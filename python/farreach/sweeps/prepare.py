@@ -8,7 +8,8 @@ from .. import _core
 from ..errors import Error, ExperimentError
 from ..quantities import Count, PathLike, Size, size_of
 from . import cluster
-from .experiment import Experiment, ProgramLike, SweptLike, built, load, refuse
+from .experiment import Experiment, ProgramLike, SweptLike, load
+from .grid import built, refuse
 from .points import Point, Points
 
 __all__ = ["ExperimentLike", "Parts", "prepared", "points_of"]

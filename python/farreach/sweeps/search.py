@@ -13,7 +13,9 @@ from ..extras import need
 from ..machine import Machine
 from ..messages import log
 from ..quantities import is_whole
-from .experiment import MOST_POINTS, Experiment, Grid, _holds, _machine, canonical, evaluate, refuse
+from .experiment import MOST_POINTS, Experiment, canonical
+from .expressions import evaluate, holds
+from .grid import Grid, machine_of, refuse
 from .points import Point, Points, row_of_point
 from .table import Sweep
 
@@ -101,7 +103,7 @@ def _space(experiment: Experiment, faults: List[str]) -> Space:
             continue
         try:
             values, _ = grid._choices()
-            _machine(grid.name)
+            machine_of(grid.name)
             space.append((grid, values))
         except ExperimentError as error:
             faults += error.faults
@@ -268,8 +270,8 @@ def search(experiment: Experiment, at: Points, faults: List[str]) -> Sweep:
 def _chosen(grid: Grid, keys: Mapping[str, Any]) -> Union[Machine, None]:
     """The machine of these keys; None if they do not go together."""
     try:
-        machine = _machine(grid.name).with_(**keys)
+        machine = machine_of(grid.name).with_(**keys)
         _core.build(machine._tuple(), 0)
-        return machine if all(_holds(condition, machine.config) for condition in grid.where) else None
+        return machine if all(holds(condition, machine.config) for condition in grid.where) else None
     except (Error, ValueError, ArithmeticError):
         return None

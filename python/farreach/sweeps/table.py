@@ -17,7 +17,7 @@ from .files import whole, write_whole
 if TYPE_CHECKING:
     from ..plots import SweepPlots
 
-__all__ = ["Sweep", "Interrupted", "SCHEMA"]
+__all__ = ["Sweep", "SCHEMA"]
 
 #: Version of the table: columns may be added under the same version, none is renamed or removed.
 SCHEMA = "farreach.sweep/1"
@@ -150,14 +150,3 @@ class Sweep:
     def __repr__(self) -> str:
         failed = f", {len(self.failures)} failed" if self.failures else ""
         return f"<Sweep {self.about.get('name', '')}: {len(self.frame)} points{failed}>"
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a sweep. What is computed is kept: the same sweep goes on from there."""
-
-    def __init__(self, table: Sweep, points: int) -> None:
-        super().__init__(f"{len(table):,} of {points:,} points are kept; the same sweep goes on from there")
-        #: The points that are kept.
-        self.table = table
-        #: All points of the sweep.
-        self.points = points
