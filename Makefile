@@ -222,7 +222,8 @@ wheel: python-deps tool
 	@PATH="$(WHEEL_TOOLS)/bin:$$PATH" FARREACH_WHEEL_TARGET=$(WHEEL_TARGET).$(WHEEL_GLIBC) \
 	  MATURIN_PEP517_ARGS="--zig --target $(WHEEL_TARGET) --compatibility manylinux_$(subst .,_,$(WHEEL_GLIBC))" \
 	  $(WITH_RUST) $(WHEEL_TOOLS)/bin/pip wheel --quiet --no-deps --no-build-isolation -w target/wheels ./python
-	@$(WHEEL_TOOLS)/bin/auditwheel show target/wheels/*.whl | grep -q manylinux_$(subst .,_,$(WHEEL_GLIBC))_x86_64
+	@$(WHEEL_TOOLS)/bin/auditwheel show target/wheels/*.whl > target/wheels/audit
+	@grep -q '"manylinux_$(subst .,_,$(WHEEL_GLIBC))_x86_64"' target/wheels/audit || { cat target/wheels/audit; exit 1; }
 	@echo "make: $$(ls target/wheels/*.whl)"
 
 # The notebooks with what they print.

@@ -18,6 +18,7 @@ _PARTS = {
     "cryptography": "sweep",
     "fsspec": "sweep",
     "simpleeval": "sweep",
+    "tomli": "sweep",
     "tqdm": "sweep",
     "dask_jobqueue": "cluster",
     "optuna": "search",

@@ -79,6 +79,7 @@ def test_short_forms_are_short():
 
 
 def test_repeats():
+    pytest.importorskip("pandas")
     found = farreach.repeat(trace=GUPS, machines=["t94/single:replacement=random", "t94/single"], times=4)
     assert len(found) == 4 and found.confidence == 1 - 1 / 8
     values = found.values("t94/single:replacement=random")
@@ -101,6 +102,7 @@ def test_repeats():
 
 
 def test_what_is_missing_is_said_before_work_begins(monkeypatch, cache):
+    pytest.importorskip("pandas")
     find = extras.importlib.util.find_spec
 
     def without(*names):
@@ -188,6 +190,7 @@ def test_who_reads_may_have_enough(cache, tmp_path):
 
 
 def test_papers_as_a_frame_and_a_page(tmp_path):
+    pytest.importorskip("pandas")
     result = farreach.papers(["t94-table9", "t94-fig2"], workloads=["join"], limit="20K", cache=tmp_path / "cache")
     assert result.keys() == ["t94-table9", "t94-fig2"] or set(result.keys()) == {"t94-table9", "t94-fig2"}
     assert "t94-table9" in result and "t94-table1" not in result and len(result) == 2

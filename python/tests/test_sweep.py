@@ -289,6 +289,10 @@ def test_the_command_hands_over(tmp_path, cache):
     bad = command("bad.toml", cwd=tmp_path)
     assert bad.returncode == 2 and "entries = 0 is not allowed" in bad.stderr
     assert command("none.toml", cwd=tmp_path).returncode == 1
+    # Its help is that of the package: all options are in it.
+    for words, option in ((["--help"], "--dashboard"), (["-h"], "--dashboard"), (["report", "--help"], "--html")):
+        asked = command(*words, cwd=tmp_path)
+        assert asked.returncode == 0 and option in asked.stdout, asked.stderr
     (tmp_path / "bad.toml").write_text("x = = 1")
     assert "bad.toml" in command("bad.toml", cwd=tmp_path).stderr
 

@@ -7,12 +7,8 @@ import sys
 from typing import Any, Dict, Union
 
 from ..errors import ExperimentError
+from ..extras import need
 from ..machine import text_of
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 __all__ = ["read"]
 
@@ -22,8 +18,14 @@ def read(file: Union[str, os.PathLike[str]]) -> Dict[str, Any]:
 
     Raises:
         ExperimentError: it is no TOML.
+        MissingExtra: Python is older than 3.11, and tomli is not installed.
         OSError: it cannot be read.
     """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        need("a description in TOML", "tomli")
+        import tomli as tomllib
     try:
         return tomllib.loads(text_of(file))
     except (ValueError, RecursionError) as error:

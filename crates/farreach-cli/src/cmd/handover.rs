@@ -62,6 +62,11 @@ fn has_package(python: &PathBuf) -> bool {
     look.status().is_ok_and(|status| status.success())
 }
 
+/// Whether there is a Python with the package.
+pub fn is_there() -> Result<bool> {
+    Ok(pythons()?.iter().any(has_package))
+}
+
 /// Runs `farreach COMMAND ...`, with the arguments of this process, in the Python package, in place of this process.
 pub fn to_python(command: &str) -> Result<ExitCode> {
     let pythons = pythons()?;

@@ -2,7 +2,8 @@
 
 use super::handover;
 use anyhow::Result;
-use clap::Args;
+use crate::command::Cli;
+use clap::{Args, CommandFactory};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -12,7 +13,7 @@ use std::process::ExitCode;
 /// part of the Python package: pip install './python[sweep]' in a clone. `farreach sweep --help` is that of the
 /// package, where there is one.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(disable_help_flag = true, after_help = "\
 Examples:
   farreach sweep sizes.toml --dry-run                  points, passes, estimated time and disk
   farreach sweep sizes.toml --on local:4               on four processes here
@@ -26,6 +27,14 @@ pub struct SweepArgs {
 }
 
 /// Runs the command.
-pub fn run(_: SweepArgs) -> Result<ExitCode> {
+pub fn run(args: SweepArgs) -> Result<ExitCode> {
+    let asked = args.words.iter().any(|word| word == "--help" || word == "-h");
+    if asked && !handover::is_there()? {
+        let mut commands = Cli::command();
+        commands.build();
+        let sweep = commands.find_subcommand_mut("sweep").expect("it is this one");
+        println!("{}", sweep.render_long_help());
+        return Ok(ExitCode::SUCCESS);
+    }
     handover::to_python("sweep")
 }
