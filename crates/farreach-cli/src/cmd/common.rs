@@ -355,6 +355,11 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(file.commit()?)
 }
 
+/// The path of this command, which runs itself for what needs a process of its own.
+pub fn own_path() -> Result<PathBuf> {
+    std::env::current_exe().context("the path of farreach")
+}
+
 /// Where something is kept that can be made again: a folder of this name in the user's cache directory. `option` says
 /// where else.
 pub fn cache_folder(name: &str, option: &str) -> Result<PathBuf> {

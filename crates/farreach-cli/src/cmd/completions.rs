@@ -3,7 +3,6 @@
 
 use super::common::print;
 use super::this;
-use crate::workloads;
 use anyhow::Result;
 use clap::{Args, Command, ValueEnum};
 use clap_complete::engine::{
@@ -13,6 +12,7 @@ use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
 use farreach_kernels::KERNELS;
 use farreach_machine::{MachineSpec, PRESETS, Preset};
 use farreach_papers::STUDIES;
+use farreach_workloads as workloads;
 use std::ffi::OsStr;
 
 /// The environment variable by which a shell asks for completions.

@@ -2,12 +2,12 @@
 
 use super::early::{Early, MemoryLook};
 use super::progress::{Display, Goal};
-use crate::workloads;
 use anyhow::{Result, bail};
 use farreach_live::{Exit, Options, Recorder, Report, Watch};
 use farreach_machine::Progress;
 use farreach_trace::{self as trace, Arrival, Pipe, frt};
 use farreach_types::event::{Batch, Source};
+use farreach_workloads as workloads;
 use std::ffi::OsString;
 use std::time::Duration;
 

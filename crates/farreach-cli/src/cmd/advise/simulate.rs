@@ -7,7 +7,6 @@ use crate::cmd::common::{explain, threads};
 use crate::cmd::early::{self, Early};
 use crate::cmd::run::ahead_in_room;
 use crate::cmd::{feed, program, this};
-use crate::workloads::Load;
 use anyhow::Result;
 use farreach_live::Options as Recording;
 use farreach_live::system::System;
@@ -15,6 +14,7 @@ use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_types::counts::{LeftOut, MachineResult, RunResult};
 use farreach_types::event::Batch;
 use farreach_types::params::PAGE_SIZE;
+use farreach_workloads::Load;
 use std::ffi::OsString;
 
 /// Bytes of references that wait for their simulation.

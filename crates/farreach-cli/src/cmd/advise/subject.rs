@@ -3,7 +3,6 @@
 use super::change::Program;
 use super::{AdviseArgs, trial, verify};
 use crate::cmd::this::measure::gigahertz;
-use crate::workloads::Load;
 use anyhow::Result;
 use farreach_cost::today;
 use farreach_live::native::{Native, Seen, Way};
@@ -11,6 +10,7 @@ use farreach_live::system::System;
 use farreach_live::{AllocatorKind, Text, Watch, allocator_of, text_of};
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{NativeRuns, Setting};
+use farreach_workloads::Load;
 use std::ffi::OsString;
 use std::path::Path;
 

@@ -5,7 +5,6 @@ use super::kernel;
 use super::served::{Said, served};
 use super::trial;
 use crate::cmd::common::note;
-use crate::workloads::Load;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use farreach_cost::today;
 use farreach_live::Watch;
@@ -13,6 +12,7 @@ use farreach_live::native::{Native, Way};
 use farreach_live::settings::{Changed, Lock, Refused, lock_file};
 use farreach_live::system::System;
 use farreach_types::counts::{AdviceRow, Interval, Verification};
+use farreach_workloads::Load;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

@@ -5,7 +5,6 @@ use crate::cmd::common::note;
 use crate::cmd::program::{note_limits, shown};
 use crate::cmd::progress::{Display, Goal};
 use crate::cmd::record::header;
-use crate::workloads::{self, KernelSpec, Workload, find};
 use anyhow::{Context, Result, anyhow, bail};
 use farreach_kernels::{KERNELS, Kernel, kernel};
 use farreach_machine::Progress;
@@ -15,6 +14,7 @@ use farreach_sweep::{Cache, Kept, Program as Stream, hash_file, keep, kept};
 use farreach_trace::frt::TraceWriter;
 use farreach_types::addr::Bytes;
 use farreach_types::event::Source;
+use farreach_workloads::{self as workloads, KernelSpec, Workload, find};
 use std::path::Path;
 
 /// Data references of a kernel in the small set: enough for every kernel to reach its steady state.

@@ -1,10 +1,9 @@
 //! Servers in their steady state: `farreach workloads NAME --trap` in a process of its own, and a native run that says
 //! how long the same work takes.
 
-use crate::cmd::common::note;
+use crate::cmd::common::{note, own_path};
 use crate::cmd::doctor;
 use crate::cmd::this::measure::gigahertz;
-use crate::workloads::{self, KernelSpec, Workload};
 use anyhow::{Context, Result, bail, ensure};
 use farreach_live::guarded::Start;
 use farreach_live::{Watch, send};
@@ -13,6 +12,7 @@ use farreach_report::format::{bytes, counted};
 use farreach_sweep::{Pass, Point, Program, Work};
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{NativeUse, RunResult};
+use farreach_workloads::{self as workloads, KernelSpec, Workload};
 use std::path::Path;
 use std::process::Stdio;
 use std::thread::sleep;
@@ -88,7 +88,7 @@ pub fn run(pass: &Pass, dir: &Path, signals: &Watch) -> Result<Option<Vec<(Strin
         (None, Workload::Kernel(_)) => bail!("{name} is a kernel"),
     };
     note(format_args!("{name}: filled to {filled} and timed without traps"));
-    let time = workloads::steady(name, &spec)?.time_last(TIMED);
+    let time = workloads::steady(name, &spec, &own_path()?)?.time_last(TIMED);
     if signals.first().is_some() {
         return Ok(None);
     }

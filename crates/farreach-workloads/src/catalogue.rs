@@ -56,15 +56,15 @@ pub struct Program {
 }
 
 /// Placeholder for the directory in which programs run, for those that need its absolute path.
-pub(super) const DIRECTORY: &str = "{directory}";
+pub(crate) const DIRECTORY: &str = "{directory}";
 /// Placeholder for the port of a server.
-pub(super) const PORT: &str = "{port}";
+pub(crate) const PORT: &str = "{port}";
 
 /// Placeholders for the number of records of a server, and for the requests that fill it.
-pub(super) const RECORDS: &str = "{records}";
-pub(super) const FILLS: &str = "{fills}";
+pub(crate) const RECORDS: &str = "{records}";
+pub(crate) const FILLS: &str = "{fills}";
 /// Placeholder for the memory that a server may use, in MiB.
-pub(super) const LIMIT: &str = "{limit}";
+pub(crate) const LIMIT: &str = "{limit}";
 
 /// A file that is made.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -113,7 +113,7 @@ pub fn programs() -> &'static [Program] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workloads::inputs::maker;
+    use crate::inputs::maker;
     use farreach_kernels::KERNELS;
     use std::collections::HashSet;
 

@@ -7,17 +7,17 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use anyhow::{Context, Result, bail, ensure};
 use farreach_kernels::Rng;
 use farreach_live::guarded::{Ended, Start};
 use farreach_live::tool;
 use farreach_trace::Partial;
 use farreach_types::addr::Bytes;
+use farreach_types::{Context, Result, bail, ensure};
 
-use super::catalogue::{DIRECTORY, FILLS, Input, LIMIT, PORT, Program, RECORDS};
-use super::inputs::{Maker, maker};
-use super::server::free_port;
-use super::{KernelSpec, Load, Output, Prepared};
+use crate::catalogue::{DIRECTORY, FILLS, Input, LIMIT, PORT, Program, RECORDS};
+use crate::inputs::{Maker, maker};
+use crate::server::free_port;
+use crate::{KernelSpec, Load, Output, Prepared};
 
 /// Where inputs are kept: `farreach/workloads` in `$XDG_CACHE_HOME`, or in `~/.cache`.
 ///
@@ -43,11 +43,11 @@ fn missing(program: &Program) -> Vec<&str> {
     program.packages.iter().map(String::as_str).filter(|package| !there.contains(*package)).collect()
 }
 
-/// Installs what a program needs; what apt-get says goes to standard error.
+/// Installs what a program needs. `said`: where the output of apt-get goes, and its errors.
 ///
 /// # Errors
 /// apt-get fails, as it does for anyone but root.
-pub fn install(program: &Program) -> Result<()> {
+pub fn install(program: &Program, said: [Stdio; 2]) -> Result<()> {
     let missing = missing(program);
     if missing.is_empty() {
         return Ok(());
@@ -56,7 +56,8 @@ pub fn install(program: &Program) -> Result<()> {
     apt.args(["install", "-y", "-qq", "--no-install-recommends"])
         .args(&missing)
         .env("DEBIAN_FRONTEND", "noninteractive");
-    let status = apt.stdin(Stdio::null()).stdout(std::io::stderr()).status().context("apt-get")?;
+    let [output, errors] = said;
+    let status = apt.stdin(Stdio::null()).stdout(output).stderr(errors).status().context("apt-get")?;
     ensure!(status.success(), "apt-get could not install {}: {status}", missing.join(" "));
     Ok(())
 }
@@ -158,5 +159,5 @@ fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> std::io::Result<()
     let mut out = BufWriter::with_capacity(1 << 16, &mut file);
     content(&mut out).and_then(|()| out.flush()).with_context(|| path.display().to_string())?;
     drop(out);
-    Ok(file.commit()?)
+    file.commit()
 }

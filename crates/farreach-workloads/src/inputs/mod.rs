@@ -21,7 +21,7 @@ pub struct Maker {
     pub about: &'static str,
     /// Raised when its output changes.
     pub version: u32,
-    pub(super) make: Make,
+    pub(crate) make: Make,
 }
 
 const fn new(name: &'static str, about: &'static str, make: Make) -> Maker {

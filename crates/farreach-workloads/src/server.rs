@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
 use farreach_types::event::{Batch, Source};
+use farreach_types::{Context, Result, ensure};
 
 use farreach_live::guarded::{Guarded, Start};
 use farreach_live::{Exit, Recorder, Report, is_running, send};
@@ -106,7 +106,7 @@ impl Output {
 }
 
 /// A free port.
-pub(super) fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on 127.0.0.1")?;
     Ok(listener.local_addr()?.port())
 }
@@ -411,7 +411,7 @@ impl Recording {
     /// # Errors
     /// As those of the recorder; the load failed, or its server.
     pub fn finish(mut self) -> Result<Report> {
-        let Some(load) = self.load.take() else { return Ok(self.recorder.finish()?) };
+        let Some(load) = self.load.take() else { return self.recorder.finish() };
         if !self.ended {
             load.stop();
             // The program cannot end while it waits for the reader of its stream.
@@ -431,7 +431,7 @@ impl Recording {
 }
 
 impl Source for Recording {
-    fn next_batch(&mut self) -> farreach_types::Result<Option<Batch>> {
+    fn next_batch(&mut self) -> Result<Option<Batch>> {
         let batch = self.recorder.next_batch()?;
         self.ended |= batch.is_none();
         Ok(batch)
