@@ -1,10 +1,10 @@
 //! Options that several subcommands share.
 
-use super::this;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use farreach_machine::{Lab, MachineSpec, Options};
+use farreach_native::this;
 use farreach_report::Report;
 use farreach_report::format::clean;
 use farreach_trace::{FORMATS, Partial, Relocator};

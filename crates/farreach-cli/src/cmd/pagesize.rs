@@ -7,6 +7,7 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use farreach_live::{Report, Watch};
 use farreach_machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab, Progress};
+use farreach_native::this;
 use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;
 use farreach_types::event::Batch;
@@ -127,7 +128,7 @@ impl Study {
 pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
     let policies = POLICIES.into_iter().filter(|_| !args.no_policies);
-    let machines = super::this::parse_all(policies.chain(args.machines.iter().map(String::as_str)), args.seed)?;
+    let machines = this::parse_all(policies.chain(args.machines.iter().map(String::as_str)), args.seed)?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()).chain(args.file.as_deref()))?;
     let mut study = Study::new(&args, machines)?;
     if args.command.is_empty() {

@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use farreach_live::Watch;
 use farreach_machine::Progress;
+use farreach_native::pages::{PageSize, once, page_size};
 use farreach_report::format::{bytes, count, counted};
 use farreach_trace::frt::{Header, TraceWriter};
 use farreach_types::addr::Bytes;
@@ -66,8 +67,8 @@ pub struct WorkloadsArgs {
     /// Run it again and again, on pages of each of these sizes, such as 4k,64k,2m: how many times as fast as on 4 KB
     /// pages, beside what the hierarchies of today predict.
     #[arg(long, value_name = "SIZES", requires = "native")]
-    #[arg(value_delimiter = ',', value_parser = super::native::page_size)]
-    pages: Vec<super::native::PageSize>,
+    #[arg(value_delimiter = ',', value_parser = page_size)]
+    pages: Vec<PageSize>,
     /// Rounds of that.
     #[arg(long, value_name = "N", requires = "pages")]
     #[arg(default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -145,7 +146,8 @@ fn native(workload: Workload, kernel_spec: &KernelSpec, args: &WorkloadsArgs) ->
     match workload {
         Workload::Kernel(kernel) if args.once => {
             let [size] = args.pages[..] else { anyhow::bail!("--once: --pages must have one size") };
-            print(&super::native::once(kernel, &kernel_spec.settings(kernel), size)?)?;
+            let measured = once(kernel, &kernel_spec.settings(kernel), size)?;
+            print(&(serde_json::to_string(&measured)? + "\n"))?;
         }
         Workload::Kernel(kernel) if !args.pages.is_empty() => {
             super::native::compare(kernel, &kernel_spec.settings(kernel), &args.pages, args.rounds)?;

@@ -1,10 +1,10 @@
 //! A kernel with base pages of 64 KB, for processors that have them.
 
 use super::change::{Change, Program};
-use crate::cmd::this::policy::mode;
 use farreach_hw::tlb::array_shapes;
 use farreach_live::system::System;
 use farreach_machine::MachineSpec;
+use farreach_native::this::policy::mode;
 
 /// log2 of the pages of 4 KB in one of 64 KB.
 const ORDER: u8 = 4;

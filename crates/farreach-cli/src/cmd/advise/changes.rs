@@ -3,8 +3,8 @@
 use super::change::{Change, Program, TODAY};
 use super::thp::left;
 use super::{pool, thp};
-use crate::cmd::this::policy::policy;
 use farreach_live::system::System;
+use farreach_native::this::policy::policy;
 use farreach_types::counts::LeftOut;
 
 const M2: u64 = 2 << 20;

@@ -83,7 +83,13 @@ pub fn after(thp: &Thp, writes: &[Write]) -> Thp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cmd::this::policy::tests::thp;
+    use farreach_live::system::ThpSize;
+
+    /// Settings of a mode and of sizes in kilobytes.
+    fn thp(enabled: &str, sizes: &[(u64, &str)]) -> Thp {
+        let size = |(kilobytes, enabled): &(u64, &str)| ThpSize { bytes: kilobytes << 10, enabled: (*enabled).into() };
+        Thp { enabled: Some(enabled.into()), sizes: sizes.iter().map(size).collect(), ..Thp::default() }
+    }
 
     #[test]
     fn writes_change_settings() {

@@ -20,13 +20,14 @@ mod verify;
 
 use super::common::{OutputArgs, explain, formats, note, whole};
 use super::watch::{self, WatchArgs};
-use super::{feed, program, this};
+use super::{feed, program};
 use anyhow::{Result, anyhow, bail};
 use change::{Change, TODAY};
 use clap::Args;
 use farreach_live::Watch;
 use farreach_live::system::System;
 use farreach_machine::MachineSpec;
+use farreach_native::this;
 use farreach_types::count::parse_count;
 use farreach_types::counts::{ADVICE_SCHEMA, AdviceResult, TodayPrices};
 use farreach_workloads::{Load, Output};

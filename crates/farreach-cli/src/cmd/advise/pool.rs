@@ -2,10 +2,10 @@
 
 use super::change::{Change, ENDED_TOO_SOON, Program};
 use super::kernel::Write;
-use crate::cmd::this::policy::mode;
 use farreach_cost::today::pool_pages;
 use farreach_live::AllocatorKind;
 use farreach_live::system::{System, Thp};
+use farreach_native::this::policy::mode;
 use farreach_types::addr::{Asid, Bytes};
 use farreach_types::event::{Advice, Batch, Op};
 use std::collections::{BTreeMap, HashMap};

@@ -2,12 +2,12 @@
 
 use super::change::Program;
 use super::{AdviseArgs, trial, verify};
-use crate::cmd::this::measure::gigahertz;
 use anyhow::Result;
 use farreach_cost::today;
 use farreach_live::native::{Native, Seen, Way};
 use farreach_live::system::System;
 use farreach_live::{AllocatorKind, Text, Watch, allocator_of, text_of};
+use farreach_native::this::measure::gigahertz;
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{NativeRuns, Setting};
 use farreach_workloads::Load;

@@ -3,9 +3,9 @@
 use super::change::{Change, ENDED_TOO_SOON, Program};
 use super::kernel::{Write, after};
 use super::text;
-use crate::cmd::this::policy::{mode, policy};
 use farreach_live::AllocatorKind;
 use farreach_live::system::Thp;
+use farreach_native::this::policy::{mode, policy};
 use farreach_types::counts::LeftOut;
 
 const K64: u64 = 64 << 10;

@@ -2,11 +2,11 @@
 //! how long the same work takes.
 
 use crate::cmd::common::{note, own_path};
-use crate::cmd::doctor;
-use crate::cmd::this::measure::gigahertz;
 use anyhow::{Context, Result, bail, ensure};
 use farreach_live::guarded::Start;
 use farreach_live::{Watch, send};
+use farreach_native::interfaces;
+use farreach_native::this::measure::gigahertz;
 use farreach_papers::{Answer, BY_TRAPS, Measured, Study};
 use farreach_report::format::{bytes, counted};
 use farreach_sweep::{Pass, Point, Program, Work};
@@ -42,7 +42,7 @@ pub fn check(studies: &[&Study]) -> Result<()> {
             BY_TRAPS.join(", ")
         );
     }
-    let missing = doctor::missing("trap");
+    let missing = interfaces::missing("trap");
     ensure!(missing.is_empty(), "--trap cannot work here:\n  {}", missing.join("\n  "));
     Ok(())
 }

@@ -3,14 +3,13 @@
 mod record;
 
 use super::common::{OutputArgs, note};
-use super::contiguity::snapshot::{Region, snapshot};
-use super::contiguity::{gone, refused};
 use super::program;
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use farreach_live::watch::{Method, Present, Watcher, used_page};
 use farreach_live::{Watch as Signals, own_cpu};
+use farreach_native::snapshot::{Region, gone, refused, snapshot};
 use farreach_types::counts::MissingMethod;
 use procfs::process::Process;
 use record::{Record, Took};
@@ -178,7 +177,7 @@ fn watch(
             Ok(regions) if !regions.is_empty() => record.add(took, &seen, regions),
             Ok(_) => return Ok(GONE),
             Err(error) if gone(&error) => return Ok(GONE),
-            Err(error) => return Err(refused(args.pid, &error)),
+            Err(error) => return Err(refused(args.pid, &error).into()),
         }
         if interrupted {
             return Ok("interrupted");

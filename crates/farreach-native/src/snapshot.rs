@@ -2,12 +2,15 @@
 
 use farreach_cost::contiguity::{Run, joined};
 use farreach_live::huge_pages;
+use farreach_live::rights::{self, Right};
 use farreach_os::dump::{Area, Dump, Present};
+use farreach_types::Error;
 use farreach_types::counts::RegionContiguity;
 use farreach_types::event::Prot;
-use procfs::ProcResult;
 use procfs::process::{MMPermissions, MMapPath, MemoryPageFlags, PageInfo, Process, VmFlags};
+use procfs::{ProcError, ProcResult};
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::ops::Range;
 
 const PAGE: u64 = 4096;
@@ -18,12 +21,15 @@ const CHUNK: u64 = 1 << 16;
 pub struct Region {
     /// `heap`, `stack`, `anonymous`, or the file.
     pub name: String,
+    /// Its pages of 4 KB, by number.
     pub pages: Range<u64>,
     prot: Prot,
     shared: bool,
     /// Page of the file at its start.
     offset: u64,
+    /// Present pages.
     pub runs: Vec<Run>,
+    /// 4 KB pages of those that 2 MB leaves map.
     pub huge_pages: u64,
     /// Of these, anonymous ones.
     pub anonymous_huge_pages: u64,
@@ -44,6 +50,9 @@ impl Region {
 
 /// The mappings of a process with their present pages. Memory may change meanwhile: each page is read at its own
 /// moment.
+///
+/// # Errors
+/// The process has ended, or this user may not read its memory: see [`refused`].
 pub fn snapshot(process: &Process) -> ProcResult<Vec<Region>> {
     let maps = process.smaps()?;
     let mut pagemap = process.pagemap()?;
@@ -135,6 +144,42 @@ fn present(
     Ok(())
 }
 
+/// Whether the process has ended.
+pub fn gone(error: &ProcError) -> bool {
+    match error {
+        ProcError::NotFound(_) => true,
+        // Files in /proc of an address space that ended while they were open are empty.
+        ProcError::Io(e, _) => e.raw_os_error() == Some(libc::ESRCH) || e.kind() == ErrorKind::UnexpectedEof,
+        _ => false,
+    }
+}
+
+/// Why the memory of this process cannot be read, for people.
+pub fn refused(pid: i32, error: &ProcError) -> Error {
+    let failed = Error::Failed;
+    match error {
+        // For a process without address space the kernel returns ESRCH.
+        e if gone(e) => match Process::new(pid).and_then(|process| process.stat()) {
+            Ok(stat) if stat.state == 'Z' => {
+                failed(format!("process {pid} ({}) has ended; its memory is gone", stat.comm))
+            }
+            Ok(stat) => {
+                failed(format!("process {pid} ({}) has no memory of its own: it is a thread of the kernel", stat.comm))
+            }
+            Err(_) => failed(format!("process {pid}: there is none")),
+        },
+        ProcError::PermissionDenied(path) => {
+            let file = path.as_ref().map_or_else(|| format!("/proc/{pid}"), |p| p.display().to_string());
+            let owner = Process::new(pid)
+                .and_then(|process| process.uid())
+                .map_or(String::new(), |uid| format!(" (user {uid})"));
+            let wanted = rights::wanted(Right::Ptrace, &format!(", or as the user of the process{owner}"));
+            failed(format!("process {pid}: {file} may not be read; {wanted}"))
+        }
+        e => failed(format!("process {pid}: {e}")),
+    }
+}
+
 /// Regions of one name together, largest first.
 pub fn regions(snapshot: &[Region]) -> Vec<RegionContiguity> {
     let mut rows: Vec<RegionContiguity> = Vec::new();
@@ -211,5 +256,19 @@ mod tests {
         // Frames that are not aligned as a leaf must be: the mapping changed between the reads.
         assert_eq!(split(&Run { pfn: Some(7), ..run }, &[512..1024, 1024..1536]).len(), 1);
         assert_eq!(sizes(split(&Run { vpn: 0, pages: 3, pfn: None, permission: 1 }, &[])), [(0, 3, None, false)]);
+    }
+
+    /// The process may end between two reads of a look.
+    #[test]
+    fn a_process_that_ends_while_it_is_looked_at_is_gone() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        let process = Process::new(child.id() as i32).unwrap();
+        let mut pagemap = process.pagemap().unwrap();
+        let first = process.maps().unwrap().0[0].address.0 as usize / 4096;
+        assert!(pagemap.get_range_info(first..first + 1).is_ok());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let error = pagemap.get_range_info(first..first + 1).unwrap_err();
+        assert!(gone(&error), "{error}");
     }
 }

@@ -3,14 +3,15 @@
 
 use super::PageSize;
 use super::probe::probe;
-use anyhow::{Context, Result, anyhow, ensure};
 use farreach_kernels::{Kernel, Settings, Watch};
 use farreach_live::guarded::Start;
 use farreach_live::{huge_pages_for, no_huge_pages, own_user, populate};
 use farreach_report::format::count;
+use farreach_types::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::ops::Range;
+use std::path::Path;
 use std::process::Stdio;
 use std::rc::Rc;
 
@@ -69,8 +70,11 @@ impl Watch for MeasuredRun {
     }
 }
 
-/// Runs a kernel here, on such pages; the measure as JSON.
-pub fn once(kernel: &Kernel, settings: &Settings, size: PageSize) -> Result<String> {
+/// Runs a kernel here, on such pages.
+///
+/// # Errors
+/// The kernel cannot run so, or the system refuses what it is asked.
+pub fn once(kernel: &Kernel, settings: &Settings, size: PageSize) -> Result<Measured> {
     if size == PageSize::BASE {
         no_huge_pages().context("prctl(PR_SET_THP_DISABLE)")?;
     }
@@ -78,8 +82,7 @@ pub fn once(kernel: &Kernel, settings: &Settings, size: PageSize) -> Result<Stri
     let seen = Rc::new(RefCell::new(Measured::default()));
     let measured_run = MeasuredRun { size, larger: size.larger(), held_before: size.held(), seen: seen.clone() };
     let checksum = kernel.run_watched(settings, Box::new(measured_run))?;
-    let measured = Measured { checksum, probe, ..seen.take() };
-    Ok(serde_json::to_string(&measured)? + "\n")
+    Ok(Measured { checksum, probe, ..seen.take() })
 }
 
 /// Number of references for a run of four times the least time, since larger pages are faster, from a run of
@@ -89,10 +92,12 @@ fn enough(references: u64, seconds: f64) -> u64 {
     (wanted / 1e7).ceil() as u64 * 10_000_000
 }
 
-/// Runs a kernel in a process of its own, on such pages.
-pub fn apart(kernel: &Kernel, settings: &Settings, size: PageSize) -> Result<Measured> {
-    let own = std::env::current_exe().context("the path of farreach")?;
-    let mut start = Start::new(own, None, None)?;
+/// Runs a kernel in a process of its own, on such pages: by the command `farreach`.
+///
+/// # Errors
+/// It fails, or takes too little time to be measured.
+pub fn apart(kernel: &Kernel, settings: &Settings, size: PageSize, farreach: &Path) -> Result<Measured> {
+    let mut start = Start::new(farreach, None, None)?;
     let command = start.command().stdin(Stdio::null());
     command.args(["workloads", &format!("kernel/{}", kernel.name), "--native", "--once", "--pages", &size.name()]);
     for (option, value) in [("--size", settings.size), ("--references", settings.references), ("--seed", settings.seed)]
@@ -104,7 +109,7 @@ pub fn apart(kernel: &Kernel, settings: &Settings, size: PageSize) -> Result<Mea
     ensure!(ended.status.success(), "{name}: {}", ended.status);
     let measured: Measured = serde_json::from_slice(&output).with_context(|| format!("{name}: its measure"))?;
     if let Some(failure) = &measured.failure {
-        return Err(anyhow!("{name}: {failure}"));
+        bail!("{name}: {failure}");
     }
     ensure!(
         measured.seconds >= LEAST,

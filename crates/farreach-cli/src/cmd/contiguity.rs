@@ -1,22 +1,18 @@
 //! `farreach contiguity`: how contiguous the memory of a live process is.
 
-pub(super) mod snapshot;
-
 use super::common::{OutputArgs, needs_file, note, write_whole};
 use super::program;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args};
 use farreach_cost::contiguity::{Run, sample};
 use farreach_live::Watch as Signals;
 use farreach_live::guarded::Start;
-use farreach_live::rights::{self, Right};
+use farreach_native::snapshot::{Region, dump, gone, refused, regions, snapshot};
 use farreach_trace::Partial;
 use farreach_types::counts::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample};
-use procfs::ProcError;
 use procfs::process::Process;
-use snapshot::{Region, dump, regions, snapshot};
 use std::ffi::OsString;
-use std::io::{ErrorKind, IsTerminal};
+use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -138,7 +134,7 @@ impl Watch {
                 match take_snapshot(self) {
                     Ok(()) => {}
                     Err(e) if gone(&e) => break,
-                    Err(e) => return Err(refused(pid, &e)),
+                    Err(e) => return Err(refused(pid, &e).into()),
                 }
             }
         }
@@ -171,7 +167,7 @@ impl Watch {
             match Process::new(pid).and_then(|process| snapshot(&process)) {
                 Ok(regions) => self.take(regions),
                 Err(e) if gone(&e) => {}
-                Err(e) => return Err(refused(pid, &e)),
+                Err(e) => return Err(refused(pid, &e).into()),
             }
         }
         let status = status.expect("it ended");
@@ -210,54 +206,5 @@ impl Watch {
             self.peak = Some((sample.clone(), regions));
         }
         self.samples.push(sample);
-    }
-}
-
-/// Whether the process has ended.
-pub(super) fn gone(error: &ProcError) -> bool {
-    match error {
-        ProcError::NotFound(_) => true,
-        // Files in /proc of an address space that ended while they were open are empty.
-        ProcError::Io(e, _) => e.raw_os_error() == Some(libc::ESRCH) || e.kind() == ErrorKind::UnexpectedEof,
-        _ => false,
-    }
-}
-
-pub(super) fn refused(pid: i32, error: &ProcError) -> anyhow::Error {
-    match error {
-        // For a process without address space the kernel returns ESRCH.
-        e if gone(e) => match Process::new(pid).and_then(|process| process.stat()) {
-            Ok(stat) if stat.state == 'Z' => anyhow!("process {pid} ({}) has ended; its memory is gone", stat.comm),
-            Ok(stat) => anyhow!("process {pid} ({}) has no memory of its own: it is a thread of the kernel", stat.comm),
-            Err(_) => anyhow!("process {pid}: there is none"),
-        },
-        ProcError::PermissionDenied(path) => {
-            let file = path.as_ref().map_or_else(|| format!("/proc/{pid}"), |p| p.display().to_string());
-            let owner = Process::new(pid)
-                .and_then(|process| process.uid())
-                .map_or(String::new(), |uid| format!(" (user {uid})"));
-            let wanted = rights::wanted(Right::Ptrace, &format!(", or as the user of the process{owner}"));
-            anyhow!("process {pid}: {file} may not be read; {wanted}")
-        }
-        e => anyhow!("process {pid}: {e}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The process may end between two reads of a look.
-    #[test]
-    fn a_process_that_ends_while_it_is_looked_at_is_gone() {
-        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
-        let process = Process::new(child.id() as i32).unwrap();
-        let mut pagemap = process.pagemap().unwrap();
-        let first = process.maps().unwrap().0[0].address.0 as usize / 4096;
-        assert!(pagemap.get_range_info(first..first + 1).is_ok());
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let error = pagemap.get_range_info(first..first + 1).unwrap_err();
-        assert!(gone(&error), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! Curves of time over pages: chains of loads, one in each page, against chains of as many lines in few pages.
 
-use anyhow::Result;
 use farreach_live::chase::{Backing, Ground, ticks_per_cycle};
+use farreach_types::Result;
 use farreach_types::counts::{TlbCurve, TlbPoint};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};

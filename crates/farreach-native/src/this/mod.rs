@@ -1,4 +1,4 @@
-//! The processor at hand as a machine: `this` where the name of a preset is asked for, and `farreach machines --this`.
+//! The processor at hand as a machine: `this` where the name of a preset is asked for; and its TLBs by measurement.
 
 pub mod measure;
 pub mod policy;
@@ -29,7 +29,10 @@ pub fn toml(prices: &Prices) -> String {
     describe(&identity(), prices)
 }
 
-/// As [`MachineSpec::parse`], where `this[:key=value,...]` is a name too.
+/// As [`MachineSpec::parse`], where `this[:key=value,...]` is a name too. `seed`: of everything random.
+///
+/// # Errors
+/// As of [`MachineSpec::parse`]; or this kernel's settings cannot be simulated, where `placement=this` asks for them.
 pub fn parse(text: &str, seed: u64) -> Result<MachineSpec, Error> {
     let text = policy::expanded(text)?;
     match text.split_once(':').unwrap_or((&text, "")) {
@@ -39,6 +42,9 @@ pub fn parse(text: &str, seed: u64) -> Result<MachineSpec, Error> {
 }
 
 /// As [`MachineSpec::parse_all`], where `this[:key=value,...]` is a name too.
+///
+/// # Errors
+/// As of [`parse`].
 pub fn parse_all(texts: impl IntoIterator<Item = impl AsRef<str>>, seed: u64) -> Result<Vec<MachineSpec>, Error> {
     let mut all = Vec::new();
     for text in texts {

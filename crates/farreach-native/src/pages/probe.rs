@@ -2,9 +2,9 @@
 //! than the pages of the host.
 
 use super::PageSize;
-use anyhow::{Result, ensure};
 use farreach_kernels::Rng;
 use farreach_live::huge_pages_for;
+use farreach_types::{Result, ensure};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,9 @@ const TIMES: usize = 15;
 
 /// Time of a load in a chain of loads over many pages, divided by that in a chain over few, in memory on pages of this
 /// size. 1 where one entry maps all of them; on 4 KB pages it shows the cost of a first-level miss.
+///
+/// # Errors
+/// The kernel refuses advice about pages, or the clock stands still.
 pub fn probe(size: PageSize) -> Result<f64> {
     // Twice the size, so that it contains an aligned piece.
     const BYTES: usize = 2 * MANY * 4096;

@@ -14,7 +14,10 @@ pub struct PageSize {
     pub bytes: u64,
 }
 
-/// Reads one of `--pages`.
+/// Reads a size such as `64k`.
+///
+/// # Errors
+/// It is none of 4 KB, 2 MB, and those of multi-size THP between them; the message says so.
 pub fn page_size(text: &str) -> Result<PageSize, String> {
     let bytes = text.parse::<farreach_types::addr::Bytes>().map(|size| size.0).unwrap_or(0);
     match bytes.is_power_of_two() && (SMALL..=LARGE).contains(&bytes) && bytes != 8 << 10 {

@@ -8,6 +8,9 @@ use farreach_types::addr::Bytes;
 const PLACEMENT: &str = "placement=this";
 
 /// A machine `NAME[:key=value,...]` with the keys of this kernel's policy in place of `placement=this`.
+///
+/// # Errors
+/// [`Error::Config`]: as of [`policy`].
 pub fn expanded(text: &str) -> Result<String, Error> {
     let Some((name, overrides)) = text.split_once(':') else { return Ok(text.into()) };
     if !overrides.split(',').any(|word| word.trim() == PLACEMENT) {
@@ -78,12 +81,12 @@ pub fn mode(thp: Option<&Thp>) -> String {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
     use farreach_live::system::ThpSize;
 
     /// Settings of a mode and of sizes in kilobytes.
-    pub fn thp(enabled: &str, sizes: &[(u64, &str)]) -> Thp {
+    fn thp(enabled: &str, sizes: &[(u64, &str)]) -> Thp {
         let size = |(kilobytes, enabled): &(u64, &str)| ThpSize { bytes: kilobytes << 10, enabled: (*enabled).into() };
         Thp { enabled: Some(enabled.into()), sizes: sizes.iter().map(size).collect(), ..Thp::default() }
     }

@@ -1,8 +1,7 @@
-//! `farreach machines --this --measure`: the TLBs of this processor by measurement, against its description.
+//! The TLBs of this processor by measurement, against its description.
 
 use super::sweep::{Kind, Plan, curve};
-use crate::cmd::common::note;
-use anyhow::{Context, Result, bail, ensure};
+use crate::Say;
 use farreach_cost::knees::{Step, steps};
 use farreach_live::chase::{Backing, Ground, stay, ticks, ticks_per_cycle};
 use farreach_live::room::room;
@@ -12,7 +11,7 @@ use farreach_machine::this::{Price, Prices};
 use farreach_report::format::bytes;
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{TLBS_SCHEMA, TlbCurve, TlbKnee, TlbMeasurement, TlbPrice};
-use std::io::IsTerminal;
+use farreach_types::{Context, Result, bail, ensure};
 use std::time::{Duration, Instant};
 
 const K4: usize = 4 << 10;
@@ -42,17 +41,19 @@ const FIRST_CACHE: f64 = 1.25;
 
 /// What the user chose.
 pub struct Options {
+    /// Repetitions of each point.
     pub repetitions: u64,
+    /// Of the order of pages.
     pub seed: u64,
     /// Most bytes of memory; `None`: a quarter of what is available, up to 8 GB.
     pub memory: Option<u64>,
 }
 
-/// Measures. It takes some minutes of one processor.
+/// Measures. It takes some minutes of one processor; `say` gets a line before each curve.
 ///
 /// # Errors
 /// There is not enough memory.
-pub fn measure(options: &Options) -> Result<TlbMeasurement> {
+pub fn measure(options: &Options, say: Say) -> Result<TlbMeasurement> {
     let system = System::here();
     let available = system.available_bytes.unwrap_or(4 << 30);
     let budget = options.memory.unwrap_or((available / 4).min(8 << 30)) as usize;
@@ -90,10 +91,8 @@ pub fn measure(options: &Options) -> Result<TlbMeasurement> {
     let plan = Plan { repetitions: options.repetitions, seed: options.seed };
     let mut clock = 0.0;
     for kind in kinds(&system, budget, &mut found.missing) {
-        if std::io::stderr().is_terminal() {
-            let stride = if kind.stride == 1 { "side by side".to_owned() } else { format!("every {}th", kind.stride) };
-            note(format_args!("loads over pages of {}, {stride} ...", Bytes(kind.page_size as u64)));
-        }
+        let stride = if kind.stride == 1 { "side by side".to_owned() } else { format!("every {}th", kind.stride) };
+        say(format!("loads over pages of {}, {stride} ...", Bytes(kind.page_size as u64)));
         match curve(kind, &mut near, near_bytes, plan) {
             Ok((curve, ticks)) => {
                 found.curves.push(curve);
