@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod catalogue;
+mod header;
 pub mod inputs;
 mod listed;
 mod prepare;
@@ -25,6 +26,7 @@ use farreach_types::{Context, Result, bail};
 
 pub use catalogue::{Input, Program, programs};
 pub use farreach_kernels::{KernelSpec, REFERENCES};
+pub use header::header;
 pub use listed::{Listed, catalogue};
 pub use prepare::{cache_dir, install, installed, prepare};
 pub use prepared::{Prepared, Usage};

@@ -8,6 +8,7 @@ use farreach_cost::contiguity::{Run, sample};
 use farreach_live::Watch as Signals;
 use farreach_live::guarded::Start;
 use farreach_native::snapshot::{Region, dump, gone, refused, regions, snapshot};
+use farreach_report::format::shown;
 use farreach_trace::Partial;
 use farreach_types::counts::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample};
 use procfs::process::Process;
@@ -120,7 +121,7 @@ impl Watch {
     fn process(&mut self, pid: i32, args: &ContiguityArgs) -> Result<String> {
         let process = Process::new(pid).map_err(|e| refused(pid, &e))?;
         let words = process.cmdline().unwrap_or_default().into_iter().map(OsString::from).collect::<Vec<_>>();
-        let name = if words.is_empty() { String::new() } else { format!(" ({})", program::shown(&words)) };
+        let name = if words.is_empty() { String::new() } else { format!(" ({})", shown(&words)) };
         let take_snapshot = |watch: &mut Watch| snapshot(&process).map(|regions| watch.take(regions));
         take_snapshot(self).map_err(|e| refused(pid, &e))?;
         if let Some(every) = args.every.map(Duration::from_secs_f64) {
@@ -142,7 +143,7 @@ impl Watch {
     }
 
     fn command(&mut self, args: &ContiguityArgs) -> Result<(String, ExitCode)> {
-        let shown = program::shown(&args.command);
+        let shown = shown(&args.command);
         let begin = || {
             let mut start = Start::new(&args.command[0], None, None)?;
             start.command().args(&args.command[1..]);

@@ -8,6 +8,7 @@ use clap::Args;
 use farreach_live::{Report, Watch};
 use farreach_machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab, Progress};
 use farreach_native::this;
+use farreach_report::format::shown;
 use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;
 use farreach_types::event::Batch;
@@ -139,7 +140,7 @@ pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
     }
     program::check(&args.command)?;
     let (report, early) = feed::live(&args.command, args.limit, |batch| study.feed(batch))?;
-    let limited = study.emit(&args, &program::shown(&args.command), early.as_ref(), Some(&report))?;
+    let limited = study.emit(&args, &shown(&args.command), early.as_ref(), Some(&report))?;
     Ok(match early {
         _ if limited => ExitCode::SUCCESS,
         Some(early) => early.status(program::FAILED),

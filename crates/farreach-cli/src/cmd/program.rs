@@ -9,20 +9,6 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The command line as one would type it in a shell.
-pub fn shown(command: &[OsString]) -> String {
-    let quote = |word: &OsString| {
-        let word = word.to_string_lossy();
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=+,:@%".contains(c);
-        if !word.is_empty() && word.chars().all(plain) {
-            word.into_owned()
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    command.iter().map(quote).collect::<Vec<_>>().join(" ")
-}
-
 /// What `run` and `record` return when the failure is farreach's own, as `env` and `timeout` do.
 pub const FAILED: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
@@ -123,15 +109,4 @@ pub fn exit_code(report: &Report) -> ExitCode {
         (Some(n), _) | (None, Exit::Signal(n)) => signal(n),
         (None, Exit::Code(code)) => code as u8,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn command_lines_can_be_typed_again() {
-        let words = ["gcc", "-O2", "a b.c", "it's", ""].map(OsString::from);
-        assert_eq!(shown(&words), r"gcc -O2 'a b.c' 'it'\''s' ''");
-    }
 }

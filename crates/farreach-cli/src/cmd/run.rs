@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use farreach_live::room::room;
 use farreach_live::{Watch, own_cpu};
+use farreach_report::format::shown;
 use farreach_types::addr::Bytes;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -92,7 +93,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     // Threads may reach the limit after the program has ended: the result tells whether they did.
     let limited = lab.limit_reached();
     let early = early.filter(|_| !limited);
-    let mut result = lab.result(&alignment.label(&program::shown(&args.command)), early.as_ref().map(Early::words));
+    let mut result = lab.result(&alignment.label(&shown(&args.command)), early.as_ref().map(Early::words));
     result.workload.allocator = images.allocator();
     program::describe_end(&mut result.workload, &report, limited);
     args.output.emit(&result)?;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::{Args, Parser};
 use farreach_live::Watch;
 use farreach_machine::TrapLab;
-use farreach_report::format::counted;
+use farreach_report::format::{counted, shown};
 use farreach_trap::{Exit, Launch, Next, Tick, TrapError, TrapReport};
 use farreach_workloads::{Last, Prepared, RunningLoad, Stage};
 use signal_hook::consts::SIGUSR1;
@@ -249,7 +249,7 @@ fn observe(args: &TrapArgs, prepared: Option<&Prepared>) -> Result<ExitCode> {
     if let Some(load) = running.filter(|_| stopped.is_none()) {
         load.join()?;
     }
-    let mut result = lab.result(&program::shown(&args.command), stopped, None);
+    let mut result = lab.result(&shown(&args.command), stopped, None);
     if let Some(traps) = &mut result.workload.traps {
         traps.switches = outcome.report.switches;
     }

@@ -1,14 +1,13 @@
 //! `farreach workloads`: the catalogue.
 
 use super::common::{needs_file, note, own_path, print, whole};
-use super::program::shown;
 use super::progress::{Display, Goal};
 use anyhow::{Result, ensure};
 use clap::Args;
 use farreach_live::Watch;
 use farreach_machine::Progress;
 use farreach_native::pages::{PageSize, once, page_size};
-use farreach_report::format::{bytes, count, counted};
+use farreach_report::format::{bytes, count, counted, shown};
 use farreach_trace::frt::{Header, TraceWriter};
 use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;

@@ -2,8 +2,7 @@
 
 use super::change::{Change, TODAY};
 use super::kernel::Write;
-use crate::cmd::program::shown;
-use farreach_report::format::{bytes, rate};
+use farreach_report::format::{bytes, rate, shown};
 use farreach_types::counts::{AdviceRow, Interval, Recommendation};
 use std::ffi::OsString;
 

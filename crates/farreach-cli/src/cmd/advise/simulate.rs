@@ -5,13 +5,14 @@ use super::rows::Simulated;
 use super::{AdviseArgs, pool, trial};
 use crate::cmd::common::{explain, threads};
 use crate::cmd::early::{self, Early};
+use crate::cmd::feed;
 use crate::cmd::run::ahead_in_room;
-use crate::cmd::{feed, program};
 use anyhow::Result;
 use farreach_live::Options as Recording;
 use farreach_live::system::System;
 use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_native::this;
+use farreach_report::format::shown;
 use farreach_types::counts::{LeftOut, MachineResult, RunResult};
 use farreach_types::event::Batch;
 use farreach_types::params::PAGE_SIZE;
@@ -121,7 +122,7 @@ fn pass(
         None => {
             let arguments = arguments.iter().map(OsString::from);
             let command: Vec<OsString> = args.command.iter().cloned().chain(arguments).collect();
-            (program::shown(&args.command), trial::recorded(&command, recording, load, args.limit, each)?)
+            (shown(&args.command), trial::recorded(&command, recording, load, args.limit, each)?)
         }
     };
     let early = early::finish(&mut lab, early)?;

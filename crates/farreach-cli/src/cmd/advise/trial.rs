@@ -3,7 +3,7 @@
 use super::served::{self, Said};
 use crate::cmd::early::{Early, MemoryLook};
 use crate::cmd::feed;
-use crate::cmd::program::{Refused, note_limits, shown};
+use crate::cmd::program::{Refused, note_limits};
 use crate::cmd::progress::{Display, Goal};
 use anyhow::{Context, Result, bail};
 use farreach_live::chase::{Backing, Ground};
@@ -11,6 +11,7 @@ use farreach_live::native::{Native, Running, Way};
 use farreach_live::system::System;
 use farreach_live::{Exit, Options, Recorder, Watch};
 use farreach_machine::Progress;
+use farreach_report::format::shown;
 use farreach_types::event::{Batch, Source};
 use farreach_workloads::{Last, Load, Recording, RunningLoad};
 use std::ffi::OsString;

@@ -3,13 +3,13 @@
 mod record;
 
 use super::common::{OutputArgs, note};
-use super::program;
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use farreach_live::watch::{Method, Present, Watcher, used_page};
 use farreach_live::{Watch as Signals, own_cpu};
 use farreach_native::snapshot::{Region, gone, refused, snapshot};
+use farreach_report::format::shown;
 use farreach_types::counts::MissingMethod;
 use procfs::process::Process;
 use record::{Record, Took};
@@ -96,7 +96,7 @@ pub fn run(args: WatchArgs) -> Result<ExitCode> {
     let signals = Signals::begin();
     let process = Process::new(args.pid).map_err(|e| refused(args.pid, &e))?;
     let words = process.cmdline().unwrap_or_default().into_iter().map(OsString::from).collect::<Vec<_>>();
-    let name = if words.is_empty() { String::new() } else { format!(" ({})", program::shown(&words)) };
+    let name = if words.is_empty() { String::new() } else { format!(" ({})", shown(&words)) };
     let regions = snapshot(&process).map_err(|e| refused(args.pid, &e))?;
     let (method, mut watcher, missing) = choose(args.pid, args.method.as_deref())?;
     if io::stderr().is_terminal() {

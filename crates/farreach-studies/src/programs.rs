@@ -1,20 +1,18 @@
 //! The programs of a run of studies, and the stream of each.
 
-use super::steady::{self, Steady};
-use crate::cmd::common::note;
-use crate::cmd::program::{note_limits, shown};
-use crate::cmd::progress::{Display, Goal};
-use crate::cmd::record::header;
-use anyhow::{Context, Result, anyhow, bail};
+use crate::steady::{self, Steady};
+use crate::{Event, Listen};
 use farreach_kernels::{KERNELS, Kernel, kernel};
 use farreach_machine::Progress;
 use farreach_papers::{ALIGNED, Program, Set, THEN};
-use farreach_report::format::counted;
+use farreach_report::format::{counted, shown};
+use farreach_report::limits::sentence;
 use farreach_sweep::{Cache, Kept, Program as Stream, hash_file, keep, kept};
 use farreach_trace::frt::TraceWriter;
 use farreach_types::addr::Bytes;
 use farreach_types::event::Source;
-use farreach_workloads::{self as workloads, KernelSpec, Workload, find};
+use farreach_types::{Context, Error, Result, bail};
+use farreach_workloads::{self as workloads, KernelSpec, Workload, find, header};
 use std::path::Path;
 
 /// Data references of a kernel in the small set: enough for every kernel to reach its steady state.
@@ -72,7 +70,10 @@ pub struct Sources<'a> {
 
 impl Programs {
     /// The kernels that stand for programs of the papers; in the full set, real programs besides. `None`: interrupted.
-    pub fn standard(from: &Sources) -> Result<Option<Programs>> {
+    ///
+    /// # Errors
+    /// A program cannot be prepared or recorded.
+    pub fn standard(from: &Sources, listen: Listen) -> Result<Option<Programs>> {
         let mut programs = Programs::none(if from.small { "small" } else { "full" }, from);
         for kernel in KERNELS.iter().filter(|k| T94.contains(&k.stands_for)) {
             programs.add_kernel(kernel, from);
@@ -97,20 +98,25 @@ impl Programs {
             let (ready, absent): (Vec<_>, Vec<_>) =
                 wanted.partition(|p| p.packages.iter().all(|name| there.contains(name)));
             for program in ready {
-                if !programs.add_program(program, from)? {
+                if !programs.add_program(program, from, listen)? {
                     return Ok(None);
                 }
             }
             if !absent.is_empty() {
                 let names = absent.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
-                note(format_args!("left out, not installed: {names} (`farreach workloads` says what they need)"));
+                listen(Event::Says(format!(
+                    "left out, not installed: {names} (`farreach workloads` says what they need)"
+                )));
             }
         }
         Ok(Some(programs))
     }
 
     /// Kernels, programs and trace files by name. `None`: interrupted.
-    pub fn chosen(names: &[String], from: &Sources) -> Result<Option<Programs>> {
+    ///
+    /// # Errors
+    /// There is no such program, it is named twice, or it cannot be prepared or recorded.
+    pub fn chosen(names: &[String], from: &Sources, listen: Listen) -> Result<Option<Programs>> {
         let mut programs = Programs::none("chosen", from);
         for name in names {
             let word = shown(&[name.into()]);
@@ -128,7 +134,7 @@ impl Programs {
             match find(name).with_context(|| format!("--workload {name}: no such file"))? {
                 Workload::Kernel(kernel) => programs.add_kernel(kernel, from),
                 Workload::Program(program) => {
-                    if !programs.add_program(program, from)? {
+                    if !programs.add_program(program, from, listen)? {
                         return Ok(None);
                     }
                 }
@@ -186,7 +192,7 @@ impl Programs {
     }
 
     /// A program of the catalogue, recorded once; false: interrupted.
-    fn add_program(&mut self, program: &workloads::Program, from: &Sources) -> Result<bool> {
+    fn add_program(&mut self, program: &workloads::Program, from: &Sources, listen: Listen) -> Result<bool> {
         if let Some(server) = from.steady.and_then(|steady| steady.program(program, from.seed)) {
             self.add(&format!("{}*", program.name), &program.stands_for, true, "", server);
             return Ok(true);
@@ -196,11 +202,13 @@ impl Programs {
         std::fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
         let what = format!("{}-{limit}-{}", program.name, from.seed);
         let (file, beside) = (dir.join(format!("{what}.frt")), dir.join(format!("{what}.json")));
-        if !is_kept(&file, &beside, &what) {
-            if !record(program, &file, limit, from.seed).with_context(|| format!("recording {}", program.name))? {
+        if !is_kept(&file, &beside, &what, listen) {
+            if !record(program, &file, limit, from.seed, listen)
+                .with_context(|| format!("recording {}", program.name))?
+            {
                 return Ok(false);
             }
-            keep(&beside, HASH, &what, &serde_json::to_string(&hash_file(&file)?)?)?;
+            keep(&beside, HASH, &what, &format!("\"{}\"", hash_file(&file)?))?;
         }
         // Two real programs may stand for one of the paper's, beside the kernel that does: their names keep them apart.
         self.add_trace(&format!("{}*", program.name), &program.stands_for, &file)?;
@@ -209,6 +217,9 @@ impl Programs {
 
     /// The program of this name: one of the set, `workload:KERNEL:SETTINGS`, several that follow each other, one with
     /// aligned mappings, or a small one made by hand.
+    ///
+    /// # Errors
+    /// Settings are none, or not those of the kernel.
     pub fn find(&self, name: &str) -> Result<Stream> {
         if let Some((_, stream)) = self.streams.iter().find(|(n, _)| n == name) {
             return Ok(stream.clone());
@@ -217,7 +228,7 @@ impl Programs {
             return Ok(Stream::Chain(name.split(THEN).map(|part| self.find(part)).collect::<Result<_>>()?));
         }
         if let Some((inner, size)) = name.rsplit_once(ALIGNED) {
-            let size = size.parse::<Bytes>().map_err(|e| anyhow!("{name}: {e}"))?;
+            let size = size.parse::<Bytes>().map_err(|e| Error::Failed(format!("{name}: {e}")))?;
             return Ok(Stream::Aligned(Box::new(self.find(inner)?), size.0));
         }
         Ok(Stream::kernel(name)?.unwrap_or_else(|| Stream::Micro(name.to_owned())))
@@ -228,7 +239,7 @@ impl Programs {
 const HASH: &str = "hash";
 
 /// Whether a recording is there, and is what it was when it was made. `what`: its name and settings.
-fn is_kept(file: &Path, beside: &Path, what: &str) -> bool {
+fn is_kept(file: &Path, beside: &Path, what: &str, listen: Listen) -> bool {
     let Ok(there) = file.symlink_metadata() else { return false };
     let why = match (kept(beside, HASH, what), hash_file(file)) {
         (Kept::There(then), Ok(now)) if then == format!("\"{now}\"") => return true,
@@ -237,7 +248,7 @@ fn is_kept(file: &Path, beside: &Path, what: &str) -> bool {
         (Kept::Nothing, _) => format!("{} is not there, which has its hash", beside.display()),
         (Kept::Unfit(why), _) => format!("of {} {why}", beside.display()),
     };
-    note(format_args!("{}: not used, because {why}; it is recorded again", file.display()));
+    listen(Event::Says(format!("{}: not used, because {why}; it is recorded again", file.display())));
     // A pipe would be written into, and would wait for a reader.
     if !there.is_file() {
         let _ = std::fs::remove_file(file);
@@ -246,23 +257,25 @@ fn is_kept(file: &Path, beside: &Path, what: &str) -> bool {
 }
 
 /// Stores the trace of a program's first instructions; false: interrupted, and there is no trace.
-fn record(program: &workloads::Program, file: &Path, limit: u64, seed: u64) -> Result<bool> {
-    note(format_args!("recording {}: {}, up to {}", program.name, program.about, counted(limit, "instruction")));
+fn record(program: &workloads::Program, file: &Path, limit: u64, seed: u64, listen: Listen) -> Result<bool> {
+    let what = counted(limit, "instruction");
+    listen(Event::Says(format!("recording {}: {}, up to {what}", program.name, program.about)));
     let prepared = workloads::prepare(program, &KernelSpec { seed: Some(seed), ..KernelSpec::default() }, false)?;
     let mut writer = TraceWriter::create(file, header(&prepared.command)?)?;
     let mut recorder = prepared.record()?;
-    let mut display = Display::new(Goal { instructions: Some(limit), references: None });
+    listen(Event::RecordingBegins { limit });
     while let Some(batch) = recorder.next_batch()? {
         writer.write(&batch)?;
         let totals = writer.totals();
-        display.update(Progress { instructions: totals.instructions, references: totals.references() });
+        let (instructions, references) = (totals.instructions, totals.references());
+        listen(Event::Recorded(Progress { instructions, references }));
         if totals.instructions >= limit {
             break;
         }
     }
     let report = recorder.finish()?;
-    display.finish();
-    note_limits(&report);
+    listen(Event::RecordingEnds);
+    report.limits.iter().for_each(|limit| listen(Event::Says(sentence(limit))));
     let interrupted = report.interrupted.is_some();
     if !interrupted {
         writer.finish()?;

@@ -1,19 +1,17 @@
 //! Answers the requests of studies: from the cache, or by running. Passes run on all processors, and the results of
 //! each are stored at once.
 
-use super::programs::Programs;
-use super::steady;
-use crate::cmd::common::note;
-use crate::cmd::progress::{Line, time};
-use anyhow::{Result, anyhow};
+use crate::programs::Programs;
+use crate::{Event, Listen, steady};
 use farreach_live::Watch;
 use farreach_machine::{MAX_DESIGNS, MachineSpec};
 use farreach_papers::{Answer, PAGE_SIZES, Request, Results, Study, What, by_traps};
-use farreach_report::format::{count, counted};
+use farreach_report::format::counted;
 use farreach_sweep::{Cache, Estimate, Pass, Point, Program, Wanted, Work, key, plan};
-use farreach_types::Error;
+use farreach_types::{Error, Result};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -38,11 +36,18 @@ fn spoken(seconds: f64) -> String {
 
 /// What runs requests.
 pub struct Runner<'a> {
+    /// Where results are kept.
     pub cache: &'a Cache,
+    /// What the studies are about.
     pub programs: &'a Programs,
+    /// On which passes run.
     pub threads: usize,
+    /// Of everything random.
     pub seed: u64,
+    /// Instructions per program.
     pub limit: Option<u64>,
+    /// The command `farreach`, by which servers are observed.
+    pub farreach: &'a Path,
 }
 
 /// Progress of the running passes.
@@ -66,13 +71,16 @@ pub enum Round {
 
 impl Runner<'_> {
     /// All results that the studies request. `None`: interrupted.
-    pub fn answer(&self, studies: &[&Study]) -> Result<Option<Results>> {
+    ///
+    /// # Errors
+    /// A machine or program cannot be had, or a pass fails; the others are stopped then.
+    pub fn answer(&self, studies: &[&Study], listen: Listen) -> Result<Option<Results>> {
         let mut results = Results::default();
         for round in 1.. {
-            match self.round(studies, &mut results, 1)? {
+            match self.round(studies, &mut results, 1, listen)? {
                 Round::Complete(results) => return Ok(Some(results)),
                 Round::Missing(passes, requests) => {
-                    if !self.run(passes, &requests, round, &mut results)? {
+                    if !self.run(passes, &requests, round, &mut results, listen)? {
                         return Ok(None);
                     }
                 }
@@ -83,7 +91,10 @@ impl Runner<'_> {
 
     /// Asks the studies what they want, takes what the cache has, and asks again while that is all they want. Passes
     /// are cut for so many workers.
-    pub fn round(&self, studies: &[&Study], results: &mut Results, workers: usize) -> Result<Round> {
+    ///
+    /// # Errors
+    /// A machine or program cannot be had.
+    pub fn round(&self, studies: &[&Study], results: &mut Results, workers: usize, listen: Listen) -> Result<Round> {
         loop {
             let wanted: BTreeSet<Request> = studies
                 .iter()
@@ -128,7 +139,7 @@ impl Runner<'_> {
                         (key, Err(Pass { program, label, limit: self.limit, work }))
                     }
                 };
-                match self.cache.get(&key, note) {
+                match self.cache.get(&key, |line| listen(Event::Says(line))) {
                     Some(answer) => insert(results, request, answer),
                     None => {
                         match missing {
@@ -156,12 +167,14 @@ impl Runner<'_> {
         requests: &BTreeMap<String, Request>,
         round: u32,
         results: &mut Results,
+        listen: Listen,
     ) -> Result<bool> {
         // Servers need the processors for themselves.
         let (servers, passes): (Vec<_>, Vec<_>) = passes.into_iter().partition(steady::is_server);
         let signals = Watch::begin();
         for pass in servers {
-            let Some(answers) = steady::run(&pass, self.cache.dir(), &signals)? else { return Ok(false) };
+            let answers = steady::run(&pass, self.cache.dir(), self.farreach, &signals, listen)?;
+            let Some(answers) = answers else { return Ok(false) };
             for (key, answer) in answers {
                 self.cache.put(&key, &answer)?;
                 insert(results, requests[&key].clone(), answer);
@@ -175,7 +188,7 @@ impl Runner<'_> {
         // The remaining processors are shared by the passes.
         let threads = self.threads / workers;
         if round == 1 {
-            note(format_args!(
+            listen(Event::Says(format!(
                 "{} in {}, about {} on {workers} of {}; what they find may ask for more. Results are kept \
                  in {}",
                 counted(machines, "run of machines"),
@@ -183,7 +196,7 @@ impl Runner<'_> {
                 spoken(Estimate::of(&passes, workers)?.wall(workers)),
                 counted(self.threads as u64, "thread"),
                 self.cache.dir().display()
-            ));
+            )));
         }
         let (shared, queue) = (Shared::default(), Mutex::new(VecDeque::from(passes)));
         std::thread::scope(|scope| {
@@ -203,7 +216,8 @@ impl Runner<'_> {
                 });
             }
             drop(send);
-            let (mut display, mut done) = (Line::new(), 0);
+            listen(Event::PassesBegin);
+            let mut done = 0;
             let mut failure = None;
             let (mut interrupted, mut over) = (false, false);
             loop {
@@ -231,16 +245,9 @@ impl Runner<'_> {
                     break;
                 }
                 let work = shared.work.load(Ordering::Relaxed);
-                display.show(|elapsed| {
-                    let passes = counted(total as u64, "pass");
-                    format!(
-                        "round {round}: {done} of {passes}, {} references x machines, {}",
-                        count(work),
-                        time(elapsed)
-                    )
-                });
+                listen(Event::Passes { round, done, total: total as u64, work });
             }
-            display.finish();
+            listen(Event::PassesEnd);
             failure.map_or(Ok(!interrupted), Err)
         })
     }
@@ -252,7 +259,7 @@ impl Runner<'_> {
             seen = progress.references;
             !shared.stop.load(Ordering::Relaxed)
         });
-        let answers = answers.map_err(|error| anyhow!("{}: {}", pass.label, named(pass, error)))?;
+        let answers = answers.map_err(|error| Error::Failed(format!("{}: {}", pass.label, named(pass, error))))?;
         for (key, answer) in answers.iter().flatten() {
             self.cache.put(key, answer)?;
         }
@@ -288,6 +295,7 @@ fn insert(results: &mut Results, request: Request, mut answer: Answer) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Sources;
 
     #[test]
     fn times_are_said_as_a_range() {
@@ -299,6 +307,38 @@ mod tests {
             (20_000.0, "4 to 9 hours"),
         ] {
             assert_eq!(spoken(seconds), text, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn what_a_study_asks_for_runs_once_and_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open(dir.path()).unwrap();
+        let from = Sources { cache: &cache, small: true, limit: Some(20_000), seed: 0, steady: None };
+        let programs =
+            Programs::chosen(&["gups".to_owned()], &from, &mut |event| panic!("{event:?}")).unwrap().unwrap();
+        let (limit, farreach) = (from.limit, Path::new("/no/farreach"));
+        let runner = Runner { cache: &cache, programs: &programs, threads: 1, seed: 0, limit, farreach };
+        let studies = [farreach_papers::study("t94-table6").unwrap()];
+        let missing = runner.round(&studies, &mut Results::default(), 1, &mut |_| {}).unwrap();
+        assert!(matches!(missing, Round::Missing(passes, _) if !passes.is_empty()));
+
+        let mut events = Vec::new();
+        assert!(runner.answer(&studies, &mut |event| events.push(event)).unwrap().is_some());
+        assert!(matches!(&events[..2], [Event::Says(line), Event::PassesBegin] if line.contains("on 1 of 1 thread")));
+        assert_eq!(events.last(), Some(&Event::PassesEnd));
+        // All of it is in the cache now.
+        assert!(runner.answer(&studies, &mut |event| panic!("{event:?}")).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_program_is_named_once_and_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open(dir.path()).unwrap();
+        let from = Sources { cache: &cache, small: true, limit: None, seed: 0, steady: None };
+        for (names, words) in [(["gups", "gups"], "--workload gups is given twice"), (["gups", "gupz"], "gups")] {
+            let error = Programs::chosen(&names.map(str::to_owned), &from, &mut |_| {}).err().expect("refused");
+            assert!(error.to_string().contains(words), "{error}");
         }
     }
 }

@@ -1,19 +1,17 @@
 //! `farreach papers`: the papers' tables and figures, measured again.
 
-mod programs;
-mod runner;
-mod steady;
-
-use super::common::{OutputArgs, cache_folder, note, print, threads, whole};
+use super::common::{OutputArgs, cache_folder, note, own_path, print, threads, whole};
 use super::handover;
+use super::progress::{Display, Goal, Line, time};
 use anyhow::{Result, bail};
 use clap::Args;
 use farreach_papers::{Results, STUDIES, Study, study, with_claims};
 use farreach_report as report;
+use farreach_report::format::{count, counted};
+use farreach_studies::{Event, Programs, Round, Runner, Sources, Steady, check_steady};
 use farreach_sweep::Cache;
 use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;
-use programs::{Programs, Sources};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -83,9 +81,9 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
         (false, true) => return list().map(|()| ExitCode::SUCCESS),
         (false, false) => args.ids.iter().map(|id| known(id)).collect::<Result<_>>()?,
     };
-    let steady = args.trap.then(|| steady::Steady { size: args.size.map(|size| size.0) });
+    let steady = args.trap.then(|| Steady { size: args.size.map(|size| size.0) });
     if steady.is_some() {
-        steady::check(&studies)?;
+        check_steady(&studies)?;
     }
     if args.on.is_some() {
         return handover::to_python("papers");
@@ -96,15 +94,19 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
     args.output.check(args.workloads.iter().map(String::as_str))?;
     let cache = Cache::open(&args.cache.clone().map_or_else(|| cache_folder("papers", "--cache"), Ok)?)?;
     let from = Sources { cache: &cache, small: args.small, limit: args.limit, seed: args.seed, steady };
-    let programs =
-        if args.workloads.is_empty() { Programs::standard(&from)? } else { Programs::chosen(&args.workloads, &from)? };
+    let listen = &mut terminal();
+    let programs = match args.workloads.is_empty() {
+        true => Programs::standard(&from, listen)?,
+        false => Programs::chosen(&args.workloads, &from, listen)?,
+    };
     let threads = threads(args.threads);
     let Some(programs) = programs else { return Ok(interrupted()) };
-    let runner = runner::Runner { cache: &cache, programs: &programs, threads, seed: args.seed, limit: args.limit };
+    let (seed, limit, farreach) = (args.seed, args.limit, &own_path()?);
+    let runner = Runner { cache: &cache, programs: &programs, threads, seed, limit, farreach };
     if let Some(workers) = args.plan {
-        return print_plan(&runner, &with_claims(&studies), workers).map(|()| ExitCode::SUCCESS);
+        return print_plan(&runner, &with_claims(&studies), workers, listen).map(|()| ExitCode::SUCCESS);
     }
-    let Some(results) = runner.answer(&with_claims(&studies))? else { return Ok(interrupted()) };
+    let Some(results) = runner.answer(&with_claims(&studies), listen)? else { return Ok(interrupted()) };
     let papers = farreach_papers::show(&studies, &results, &programs.set);
     if args.markdown {
         args.output.emit_text(&report::papers::markdown::render(&papers), &papers)?
@@ -115,16 +117,37 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
 }
 
 /// The passes that are to be run, for whoever runs them.
-fn print_plan(runner: &runner::Runner, studies: &[&Study], workers: u64) -> Result<()> {
-    let passes = match runner.round(studies, &mut Results::default(), usize::try_from(workers)?)? {
-        runner::Round::Complete(_) => Vec::new(),
-        runner::Round::Missing(passes, _) => passes,
+fn print_plan(runner: &Runner, studies: &[&Study], workers: u64, listen: &mut dyn FnMut(Event)) -> Result<()> {
+    let passes = match runner.round(studies, &mut Results::default(), usize::try_from(workers)?, listen)? {
+        Round::Complete(_) => Vec::new(),
+        Round::Missing(passes, _) => passes,
     };
     let cache = std::path::absolute(runner.cache.dir())?;
     let plan = serde_json::json!({
         "schema": "farreach.passes/1", "model": farreach_sweep::MODEL, "cache": cache, "passes": passes,
     });
     print(&format!("{plan:#}\n"))
+}
+
+/// Shows on standard error what happens meanwhile.
+fn terminal() -> impl FnMut(Event) {
+    let (mut recording, mut passes) = (None::<Display>, None::<Line>);
+    move |event| match event {
+        Event::Says(line) => note(line),
+        Event::RecordingBegins { limit } => {
+            recording = Some(Display::new(Goal { instructions: Some(limit), references: None }));
+        }
+        Event::Recorded(progress) => recording.iter_mut().for_each(|display| display.update(progress)),
+        Event::RecordingEnds => recording.take().into_iter().for_each(Display::finish),
+        Event::PassesBegin => passes = Some(Line::new()),
+        Event::Passes { round, done, total, work } => passes.iter_mut().for_each(|line| {
+            line.show(|elapsed| {
+                let (passes, work, elapsed) = (counted(total, "pass"), count(work), time(elapsed));
+                format!("round {round}: {done} of {passes}, {work} references x machines, {elapsed}")
+            });
+        }),
+        Event::PassesEnd => passes.take().into_iter().for_each(Line::finish),
+    }
 }
 
 fn interrupted() -> ExitCode {

@@ -1,8 +1,7 @@
 //! Servers in their steady state: `farreach workloads NAME --trap` in a process of its own, and a native run that says
 //! how long the same work takes.
 
-use crate::cmd::common::{note, own_path};
-use anyhow::{Context, Result, bail, ensure};
+use crate::{Event, Listen};
 use farreach_live::guarded::Start;
 use farreach_live::{Watch, send};
 use farreach_native::interfaces;
@@ -12,6 +11,7 @@ use farreach_report::format::{bytes, counted};
 use farreach_sweep::{Pass, Point, Program, Work};
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{NativeUse, RunResult};
+use farreach_types::{Context, Result, bail, ensure};
 use farreach_workloads::{self as workloads, KernelSpec, Workload};
 use std::path::Path;
 use std::process::Stdio;
@@ -25,7 +25,7 @@ const LEAST: Duration = Duration::from_millis(50);
 /// How often signals are looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// What `--trap` asks for.
+/// Servers in their steady state, in place of their first seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Steady {
     /// Bytes that servers are filled to; else what each has by default.
@@ -33,7 +33,10 @@ pub struct Steady {
 }
 
 /// Refuses studies that traps cannot measure, and systems that lack what traps need.
-pub fn check(studies: &[&Study]) -> Result<()> {
+///
+/// # Errors
+/// The first such study, or all that is missing.
+pub fn check_steady(studies: &[&Study]) -> Result<()> {
     if let Some(study) = studies.iter().find(|study| !BY_TRAPS.contains(&study.id)) {
         bail!(
             "{}: --trap cannot measure it: it has no servers, or needs what traps do not show, such as lookups, or \
@@ -76,8 +79,15 @@ pub fn is_server(pass: &Pass) -> bool {
     matches!(pass.program, Program::Server { .. })
 }
 
-/// Runs the pass of a server. `dir`: where its result may lie for a while. `None`: interrupted.
-pub fn run(pass: &Pass, dir: &Path, signals: &Watch) -> Result<Option<Vec<(String, Answer)>>> {
+/// Runs the pass of a server. `dir`: where its result may lie for a while. `farreach`: the
+/// command. `None`: interrupted.
+pub fn run(
+    pass: &Pass,
+    dir: &Path,
+    farreach: &Path,
+    signals: &Watch,
+    listen: Listen,
+) -> Result<Option<Vec<(String, Answer)>>> {
     let (Program::Server { name, size, seed, .. }, Work::Machines(points)) = (&pass.program, &pass.work) else {
         bail!("{} is no server, or not on machines", pass.label)
     };
@@ -87,8 +97,8 @@ pub fn run(pass: &Pass, dir: &Path, signals: &Watch) -> Result<Option<Vec<(Strin
         (None, Workload::Program(program)) => format!("about {}", bytes(program.footprint)),
         (None, Workload::Kernel(_)) => bail!("{name} is a kernel"),
     };
-    note(format_args!("{name}: filled to {filled} and timed without traps"));
-    let time = workloads::steady(name, &spec, &own_path()?)?.time_last(TIMED);
+    listen(Event::Says(format!("{name}: filled to {filled} and timed without traps")));
+    let time = workloads::steady(name, &spec, farreach)?.time_last(TIMED);
     if signals.first().is_some() {
         return Ok(None);
     }
@@ -100,14 +110,14 @@ pub fn run(pass: &Pass, dir: &Path, signals: &Watch) -> Result<Option<Vec<(Strin
     );
     let native =
         NativeUse { user_microseconds: user.as_micros() as u64, kilohertz: (gigahertz() * 1e6).round() as u64 };
-    note(format_args!(
+    listen(Event::Says(format!(
         "{name}: {:.2} s of user time for the last command of its load; now filled again, and observed by its traps \
          with {}",
         user.as_secs_f64(),
         counted(points.len() as u64, "machine")
-    ));
+    )));
     let file = dir.join(format!("{name}-{}.part", std::process::id()));
-    let observed = observe(name, &spec, points, &file, signals);
+    let observed = observe(name, &spec, points, &file, farreach, signals);
     let text = std::fs::read(&file);
     let _ = std::fs::remove_file(&file);
     if !observed.with_context(|| format!("{name}, observed by its traps"))? {
@@ -118,8 +128,15 @@ pub fn run(pass: &Pass, dir: &Path, signals: &Watch) -> Result<Option<Vec<(Strin
 }
 
 /// `farreach workloads NAME --trap` from beginning to end; false: interrupted.
-fn observe(name: &str, spec: &KernelSpec, points: &[Point], file: &Path, signals: &Watch) -> Result<bool> {
-    let mut start = Start::new(std::env::current_exe()?, None, None)?;
+fn observe(
+    name: &str,
+    spec: &KernelSpec,
+    points: &[Point],
+    file: &Path,
+    farreach: &Path,
+    signals: &Watch,
+) -> Result<bool> {
+    let mut start = Start::new(farreach, None, None)?;
     let command = start.command();
     command.args(["workloads", name, "--trap"]).stdin(Stdio::null()).stdout(Stdio::null());
     let numbers = [("--size", spec.size), ("--seed", spec.seed)];
