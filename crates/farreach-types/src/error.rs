@@ -61,8 +61,8 @@ pub enum Error {
     System(#[from] std::io::Error),
 }
 
-/// Result with [`enum@Error`].
-pub type Result<T> = std::result::Result<T, Error>;
+/// Result with [`enum@Error`], unless another is named.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Says of an error what was being done: [`Error::Step`].
 pub trait Context<T> {

@@ -1,10 +1,11 @@
 //! `farreach pagesize`: the page-size study, of a stored trace or a running program.
 
 use super::common::{OutputArgs, formats, threads, whole};
-use super::early::Early;
+use super::early::status;
 use super::{feed, program};
 use anyhow::{Result, anyhow};
 use clap::Args;
+use farreach_live::early::Early;
 use farreach_live::{Report, Watch};
 use farreach_machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab, Progress};
 use farreach_native::this;
@@ -136,14 +137,14 @@ pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
         let file = args.file.as_deref().ok_or_else(|| anyhow!("a trace or a command is needed"))?;
         let early = feed::stored(file, args.format.as_deref(), args.limit, |batch| study.feed(batch))?;
         let limited = study.emit(&args, file, early.as_ref(), None)?;
-        return Ok(early.filter(|_| !limited).map_or(ExitCode::SUCCESS, |early| early.status(1)));
+        return Ok(early.filter(|_| !limited).map_or(ExitCode::SUCCESS, |early| status(&early, 1)));
     }
     program::check(&args.command)?;
     let (report, early) = feed::live(&args.command, args.limit, |batch| study.feed(batch))?;
     let limited = study.emit(&args, &shown(&args.command), early.as_ref(), Some(&report))?;
     Ok(match early {
         _ if limited => ExitCode::SUCCESS,
-        Some(early) => early.status(program::FAILED),
+        Some(early) => status(&early, program::FAILED),
         None => program::exit_code(&report),
     })
 }

@@ -1,6 +1,7 @@
 //! Messages and exit statuses of `run` and `record` for a recorded program.
 
 use super::common::note;
+use farreach_advise::NotStarted;
 use farreach_live::{Exit, Report};
 use farreach_report::limits::sentence;
 use farreach_types::counts::{LimitKind, SignalEnd, Workload, signal_name};
@@ -39,10 +40,21 @@ pub struct Refused {
     why: farreach_types::Error,
 }
 
+/// The status for a program that the system did not start.
+fn status_of(error: &std::io::Error) -> u8 {
+    if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }
+}
+
+/// The exit status of an error that is about a program which was refused.
+pub fn refused_status(error: &anyhow::Error) -> Option<u8> {
+    let refused = error.downcast_ref::<Refused>().map(|refused| refused.status);
+    refused.or_else(|| error.chain().find_map(|cause| Some(status_of(&cause.downcast_ref::<NotStarted>()?.0))))
+}
+
 impl Refused {
-    /// The status for a program that the system did not start.
+    /// A program that the system did not start.
     pub fn not_started(name: &OsStr, source: std::io::Error) -> Refused {
-        let status = if source.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
+        let status = status_of(&source);
         Refused { status, why: farreach_types::Error::Io { file: name.to_string_lossy().into_owned(), source } }
     }
 }
@@ -109,4 +121,22 @@ pub fn exit_code(report: &Report) -> ExitCode {
         (Some(n), _) | (None, Exit::Signal(n)) => signal(n),
         (None, Exit::Code(code)) => code as u8,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn a_program_that_did_not_start_has_the_status_of_a_shell() {
+        let refused = |kind: ErrorKind| {
+            let error = NotStarted(kind.into());
+            let error = farreach_types::Context::context(Err::<(), _>(error), "program").context("as it is");
+            refused_status(&error.unwrap_err())
+        };
+        assert_eq!(refused(ErrorKind::NotFound), Some(NOT_FOUND));
+        assert_eq!(refused(ErrorKind::PermissionDenied), Some(NOT_EXECUTABLE));
+        assert_eq!(refused_status(&anyhow::anyhow!("something else")), None);
+    }
 }

@@ -1,25 +1,34 @@
 //! Runs of the program by itself and under the recorder; of a server, with its load beside it.
 
 use super::served::{self, Said};
-use crate::cmd::early::{Early, MemoryLook};
-use crate::cmd::feed;
-use crate::cmd::program::{Refused, note_limits};
-use crate::cmd::progress::{Display, Goal};
-use anyhow::{Context, Result, bail};
+use super::{Event, Listen};
 use farreach_live::chase::{Backing, Ground};
+use farreach_live::early::{Early, MemoryLook};
 use farreach_live::native::{Native, Running, Way};
 use farreach_live::system::System;
-use farreach_live::{Exit, Options, Recorder, Watch};
+use farreach_live::{Exit, Options, Recorder, Report, Watch};
 use farreach_machine::Progress;
 use farreach_report::format::shown;
+use farreach_report::limits::sentence;
 use farreach_types::event::{Batch, Source};
-use farreach_workloads::{Last, Load, Recording, RunningLoad};
+use farreach_types::{Context, Result, bail};
+use farreach_workloads::{Last, Load, Recording, RunningLoad, feed};
 use std::ffi::OsString;
 use std::thread::sleep;
 use std::time::Duration;
 
 /// Between two looks whether a program has ended.
 const POLL: Duration = Duration::from_millis(2);
+
+/// The system did not start the program.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NotStarted(#[source] pub std::io::Error);
+
+/// Which limits of the recorder were met.
+fn say_limits(report: &Report, listen: Listen) {
+    report.limits.iter().for_each(|limit| listen(Event::Says(sentence(limit))));
+}
 
 /// Refuses a port where another server answers: the load would go there.
 fn check_port(load: Option<&Load>) -> Result<()> {
@@ -71,8 +80,8 @@ pub fn native(
     check_port(load)?;
     warm(warm_bytes);
     let memory = MemoryLook::default();
-    let not_started = |e| Refused::not_started(&command[0], e);
-    let mut running = Running::start(command, way).map_err(not_started)?;
+    let name = || command[0].to_string_lossy();
+    let mut running = Running::start(command, way).map_err(NotStarted).with_context(name)?;
     // Dropped before the program, whose process id it uses.
     let beside = load.map(|load| RunningLoad::start(load.clone(), running.pid(), Last::Once));
     let (exit, native) = loop {
@@ -112,31 +121,31 @@ pub fn recorded(
     command: &[OsString],
     options: &Options,
     load: Option<&Load>,
-    limit: Option<u64>,
     mut each: impl FnMut(Batch) -> Result<(bool, Progress)>,
+    listen: Listen,
 ) -> Result<Option<Early>> {
     let Some(load) = load else {
-        let (report, early) = feed::live_with(command, options, limit, each)?;
-        note_limits(&report);
+        let (report, early) = feed::live(command, options, each, listen)?;
+        say_limits(&report, listen);
         return Ok(early);
     };
     check_port(Some(load))?;
     let mut recording = Recording::server(Recorder::start(command, options)?, load.clone());
-    let mut display = Display::new(Goal { instructions: limit, references: None });
+    listen(Event::Begins { references: None });
     let (mut memory, mut early) = (MemoryLook::default(), None);
     while let Some(batch) = recording.next_batch()? {
         let (more, progress) = each(batch)?;
         if !more {
             break;
         }
-        display.update(progress);
+        listen(Event::Progress(progress));
         early = memory.short();
         if early.is_some() {
             break;
         }
     }
     let report = recording.finish().context("the server and its load")?;
-    display.finish();
-    note_limits(&report);
+    listen(Event::Ends);
+    say_limits(&report, listen);
     Ok(early.or(report.interrupted.map(Early::Signal)))
 }

@@ -1,11 +1,11 @@
 //! Loads over base pages against the same loads over as much memory in huge pages: what base pages cost here.
 
-use anyhow::{Context, Result, ensure};
 use farreach_live::Watch;
 use farreach_live::chase::{Backing, Ground, stay};
 use farreach_machine::MachineSpec;
 use farreach_native::this::measure::{described, gigahertz};
 use farreach_types::counts::Interval;
+use farreach_types::{Context, Result, ensure};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;

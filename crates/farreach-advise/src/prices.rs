@@ -1,7 +1,6 @@
 //! Prices of today: measured here at the size of the program, or those of a description.
 
 use super::loads::{K4, LINE, Loads, M2, REPETITIONS, entries, huge_in_pieces, loads, median, pinned};
-use anyhow::{Context, Result};
 use farreach_cost::today;
 use farreach_live::Watch;
 use farreach_live::chase::{Backing, Ground, processor_time};
@@ -9,6 +8,7 @@ use farreach_machine::MachineSpec;
 use farreach_native::this::measure::gigahertz;
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{Interval, MachineResult, TodayPrices, WalkDistances, WalkPrice};
+use farreach_types::{Context, Result};
 use std::thread::sleep;
 use std::time::Duration;
 

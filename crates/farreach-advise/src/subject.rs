@@ -1,13 +1,13 @@
 //! The program and the machine, as they are: runs by itself, allocator, settings.
 
 use super::change::Program;
-use super::{AdviseArgs, trial, verify};
-use anyhow::Result;
+use super::{Settings, trial, verify};
 use farreach_cost::today;
 use farreach_live::native::{Native, Seen, Way};
 use farreach_live::system::System;
 use farreach_live::{AllocatorKind, Text, Watch, allocator_of, text_of};
 use farreach_native::this::measure::gigahertz;
+use farreach_types::Result;
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{NativeRuns, Setting};
 use farreach_workloads::Load;
@@ -19,32 +19,32 @@ const NOT_SEEN: &str = "not seen";
 
 /// The program by itself, as often as asked; nothing for a trace.
 pub fn native_runs(
-    args: &AdviseArgs,
+    settings: &Settings,
     load: Option<&Load>,
     signals: &Watch,
     system: &System,
 ) -> Result<Option<Vec<Native>>> {
-    if args.command.is_empty() {
+    if settings.command.is_empty() {
         return Ok(None);
     }
-    let way = Way { stdin: args.stdin.clone(), ..Way::default() };
+    let way = Way { stdin: settings.stdin.clone(), ..Way::default() };
     let mut runs: Vec<Native> = Vec::new();
-    for _ in 0..args.runs {
+    for _ in 0..settings.runs {
         let warm = trial::warm_bytes(system, runs.iter());
-        runs.push(trial::native(&args.command, &way, load, signals, warm)?.0);
+        runs.push(trial::native(&settings.command, &way, load, signals, warm)?.0);
     }
     Ok(Some(runs))
 }
 
 /// What is known of the program before it is recorded.
-pub fn about(args: &AdviseArgs, native: Option<&[Native]>) -> Program {
+pub fn about(settings: &Settings, native: Option<&[Native]>) -> Program {
     let largest = native.and_then(|runs| runs.iter().max_by_key(|run| (run.seen.anything(), run.resident_bytes)));
     let seen = largest.map(|run| &run.seen).filter(|seen| seen.anything());
     let file = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let name = match (seen, args.command.first()) {
+    let name = match (seen, settings.command.first()) {
         (Some(seen), _) => file(&seen.program),
         (None, Some(command)) => file(Path::new(command)),
-        (None, None) => args.file.clone().unwrap_or_default(),
+        (None, None) => settings.file.clone().unwrap_or_default(),
     };
     // The libraries of a program that has just begun are not mapped yet.
     let allocator = seen.and_then(|seen| match allocator_of(&seen.program, &seen.files) {
@@ -52,7 +52,7 @@ pub fn about(args: &AdviseArgs, native: Option<&[Native]>) -> Program {
         kind => Some(kind),
     });
     Program {
-        takes_arguments: takes_arguments(&args.command, &name),
+        takes_arguments: takes_arguments(&settings.command, &name),
         shares: seen.is_some_and(Seen::shares_memory),
         thp_disabled: native.is_some_and(|runs| runs.iter().any(|run| run.seen.thp_disabled)),
         name,
@@ -92,7 +92,7 @@ pub fn summary(runs: &[Native], about: &Program) -> NativeRuns {
 }
 
 /// Settings of the system that decide about page sizes, and what was seen of the program.
-pub fn settings(system: &System, program: &Program) -> Vec<Setting> {
+pub fn in_force(system: &System, program: &Program) -> Vec<Setting> {
     let mut all = Vec::new();
     let mut add = |name: &str, value: String| all.push(Setting { name: name.into(), value });
     match &system.thp {

@@ -4,14 +4,14 @@ use super::change::Change;
 use super::kernel;
 use super::served::{Said, served};
 use super::trial;
-use crate::cmd::common::note;
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use super::{Event, Listen};
 use farreach_cost::today;
 use farreach_live::Watch;
 use farreach_live::native::{Native, Way};
 use farreach_live::settings::{Changed, Lock, Refused, lock_file};
 use farreach_live::system::System;
 use farreach_types::counts::{AdviceRow, Interval, Verification};
+use farreach_types::{Context, Error, Result, bail, ensure};
 use farreach_workloads::Load;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -63,19 +63,22 @@ pub struct Tried<'a> {
 ///
 /// # Errors
 /// Somebody else has it; or it cannot be made, as by a user who may not change settings.
-pub fn lock(root: &Path) -> Result<Lock> {
+pub fn lock(root: &Path, listen: Listen) -> Result<Lock> {
     let file = lock_file(root);
     // A copy of a machine's settings may have no such folder.
     let _ = file.parent().map(std::fs::create_dir_all);
     let lock = Lock::take(&file).map_err(|refused| match refused {
         Refused::Held { pid, since, command } => {
             let since = jiff::Timestamp::try_from(since).map_or(String::new(), |t| format!(", since {t:.0}"));
-            anyhow!("--apply: another farreach changes settings of this machine: process {pid}{since}: {command}")
+            Error::Failed(format!(
+                "--apply: another farreach changes settings of this machine: process {pid}{since}: {command}"
+            ))
         }
-        Refused::System(e) => anyhow!("--apply: the lock of who changes settings of this machine: {e}"),
+        Refused::System(e) => Error::Failed(format!("--apply: the lock of who changes settings of this machine: {e}")),
     })?;
     for file in lock.restored() {
-        note(format_args!("{}: restored; an earlier farreach was killed, and its guard too", file.display()));
+        let file = file.display();
+        listen(Event::Says(format!("{file}: restored; an earlier farreach was killed, and its guard too")));
     }
     Ok(lock)
 }
@@ -91,10 +94,10 @@ pub struct Trial<'a> {
 pub struct Tries {
     pub verifications: Vec<Verification>,
     /// Rows with which the program fails, and how.
-    pub failed: Vec<(String, anyhow::Error)>,
+    pub failed: Vec<(String, Error)>,
     /// What ended all of it before its time: the program fails as it is, a signal came, or a setting cannot be written
     /// or restored.
-    pub ended: Option<anyhow::Error>,
+    pub ended: Option<Error>,
 }
 
 /// Runs so far, each with what a load said.
@@ -111,7 +114,7 @@ pub fn verify(
 ) -> Tries {
     let mut as_it_is: Runs = Vec::new();
     let mut changed: Vec<Runs> = trials.iter().map(|_| Vec::new()).collect();
-    let mut failed: Vec<Option<anyhow::Error>> = trials.iter().map(|_| None).collect();
+    let mut failed: Vec<Option<Error>> = trials.iter().map(|_| None).collect();
     let ended = run(trials, program, rounds, lock, &mut as_it_is, &mut changed, &mut failed).err();
     let (as_it_is, said): (Vec<Native>, Vec<_>) = as_it_is.into_iter().unzip();
     let judged = |Trial { change, row }: &Trial<'_>, runs: Runs| {
@@ -137,7 +140,7 @@ fn run(
     lock: &mut Option<Lock>,
     as_it_is: &mut Runs,
     changed: &mut [Runs],
-    failed: &mut [Option<anyhow::Error>],
+    failed: &mut [Option<Error>],
 ) -> Result<()> {
     let Tried { command, stdin, load, root, signals, system } = *program;
     let today = Way { stdin: stdin.cloned(), ..Way::default() };
