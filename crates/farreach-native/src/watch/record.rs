@@ -1,5 +1,7 @@
 //! What was seen of a process, interval by interval, and the result that it makes.
 
+use crate::snapshot::Region;
+use crate::this;
 use farreach_cost::watch::{
     Counted, Facts, Heater, Known, ORDERS, PageSet, bytes, counted, entries, fullness, median, recommend, working_sets,
 };
@@ -7,8 +9,6 @@ use farreach_live::own_cpu;
 use farreach_live::system::System;
 use farreach_live::watch::{Method, Seen, Watcher};
 use farreach_machine::this::{Identity, Side, arrays};
-use farreach_native::snapshot::Region;
-use farreach_native::this;
 use farreach_types::counts::{
     EntryBounds, HugePages, MappingUse, MissingMethod, Reach, WATCH_SCHEMA, WatchCost, WatchInterval, WatchMethod,
     WatchResult,
