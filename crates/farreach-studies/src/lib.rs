@@ -11,6 +11,7 @@
 
 mod programs;
 mod runner;
+mod spoken;
 mod steady;
 
 pub use programs::{Programs, Sources};

@@ -2,6 +2,7 @@
 //! each are stored at once.
 
 use crate::programs::Programs;
+use crate::spoken::spoken;
 use crate::{Event, Listen, steady};
 use farreach_live::Watch;
 use farreach_machine::{MAX_DESIGNS, MachineSpec};
@@ -16,23 +17,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
-
-/// The range that is said of an estimate, as parts of it: samples are short, and other programs share the processors.
-const RANGE: [f64; 2] = [0.7, 1.6];
-
-/// Seconds from when to when, as people say it.
-fn spoken(seconds: f64) -> String {
-    let of = |unit: f64, one: &str| match RANGE.map(|part| (part * seconds / unit).round() as u64) {
-        [from, to] if from == to => counted(to, one),
-        [from, to] => format!("{from} to {}", counted(to, one)),
-    };
-    match seconds * RANGE[1] {
-        s if s < 1.0 => "a second".into(),
-        s if s < 120.0 => of(1.0, "second"),
-        s if s < 10_800.0 => of(60.0, "minute"),
-        _ => of(3600.0, "hour"),
-    }
-}
 
 /// What runs requests.
 pub struct Runner<'a> {
@@ -296,19 +280,6 @@ fn insert(results: &mut Results, request: Request, mut answer: Answer) {
 mod tests {
     use super::*;
     use crate::Sources;
-
-    #[test]
-    fn times_are_said_as_a_range() {
-        for (seconds, text) in [
-            (0.1, "a second"),
-            (1.0, "1 to 2 seconds"),
-            (10.0, "7 to 16 seconds"),
-            (300.0, "4 to 8 minutes"),
-            (20_000.0, "4 to 9 hours"),
-        ] {
-            assert_eq!(spoken(seconds), text, "{seconds}");
-        }
-    }
 
     #[test]
     fn what_a_study_asks_for_runs_once_and_is_kept() {

@@ -14,8 +14,10 @@ pub mod feed;
 mod header;
 pub mod inputs;
 mod listed;
+mod output;
 mod prepare;
 mod prepared;
+mod recording;
 mod server;
 
 use std::ffi::OsString;
@@ -30,9 +32,11 @@ pub use catalogue::{Input, Program, programs};
 pub use farreach_kernels::{KernelSpec, REFERENCES};
 pub use header::header;
 pub use listed::{Listed, catalogue};
+pub use output::Output;
 pub use prepare::{cache_dir, install, installed, prepare};
 pub use prepared::{Prepared, Usage};
-pub use server::{Last, Load, Output, Recording, RunningLoad, Stage};
+pub use recording::Recording;
+pub use server::{Last, Load, RunningLoad, Stage};
 
 /// The workload behind a name.
 #[derive(Clone, Copy)]

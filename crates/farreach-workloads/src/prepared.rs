@@ -12,7 +12,8 @@ use farreach_live::guarded::{Ended, Start};
 use farreach_live::{Options, Recorder, Watch};
 use farreach_types::{Context, Result, ensure};
 
-use crate::server::{Last, Load, Recording, RunningLoad};
+use crate::recording::Recording;
+use crate::server::{Last, Load, RunningLoad};
 
 /// A command that is ready to run.
 #[derive(Clone, Debug)]

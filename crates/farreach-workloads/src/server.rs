@@ -5,10 +5,8 @@
 //! it does not end. What they have started ends with them.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{Seek, SeekFrom};
+use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,11 +14,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use farreach_types::event::{Batch, Source};
 use farreach_types::{Context, Result, ensure};
 
 use farreach_live::guarded::{Guarded, Start};
-use farreach_live::{Exit, Recorder, Report, is_running, send};
+use farreach_live::{is_running, send};
+
+use crate::output::Output;
 
 /// Polling interval of the two programs.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -42,67 +41,6 @@ pub struct Load {
     pub directory: PathBuf,
     /// Where their output goes.
     pub output: Output,
-}
-
-/// Where the output of a load goes.
-#[derive(Clone, Debug)]
-pub enum Output {
-    /// This file, which stays.
-    Named(PathBuf),
-    /// A file without a name, which is gone when nobody has it open.
-    Unnamed(Arc<File>),
-}
-
-impl Output {
-    /// A file without a name.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn unnamed() -> Result<Output> {
-        let file = tempfile::tempfile().with_context(|| std::env::temp_dir().display().to_string())?;
-        Ok(Output::Unnamed(Arc::new(file)))
-    }
-
-    /// The file, empty.
-    fn begin(&self) -> std::io::Result<File> {
-        match self {
-            Output::Named(path) => File::create(path),
-            Output::Unnamed(file) => {
-                file.set_len(0)?;
-                (&**file).seek(SeekFrom::Start(0))?;
-                file.try_clone()
-            }
-        }
-    }
-
-    /// What was written; empty where it cannot be read.
-    pub fn text(&self) -> String {
-        let bytes = match self {
-            Output::Named(path) => fs::read(path).unwrap_or_default(),
-            Output::Unnamed(file) => {
-                let mut bytes = vec![0; file.metadata().map_or(0, |about| about.len() as usize)];
-                let read = file.read_exact_at(&mut bytes, 0);
-                read.map_or(Vec::new(), |()| bytes)
-            }
-        };
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-
-    /// For a message: where it is, or its end.
-    fn shown(&self) -> String {
-        const LINES: usize = 10;
-        match self {
-            Output::Named(path) => format!("its output is in {}", path.display()),
-            Output::Unnamed(_) => {
-                let text = self.text();
-                let lines: Vec<&str> = text.lines().collect();
-                match lines.len() {
-                    0 => "it has no output".into(),
-                    n => format!("its output ends with:\n{}", lines[n.saturating_sub(LINES)..].join("\n")),
-                }
-            }
-        }
-    }
 }
 
 /// A free port.
@@ -377,63 +315,4 @@ fn end(server: u32, wish: &AtomicU8) -> Result<()> {
         sleep(POLL_INTERVAL);
     }
     Ok(())
-}
-
-/// A recorded program, with its load if it is a server. Dropping it ends both.
-pub struct Recording {
-    // First, so that it is dropped first: the server's process id must not be reused before.
-    load: Option<RunningLoad>,
-    recorder: Recorder,
-    ended: bool,
-}
-
-impl From<Recorder> for Recording {
-    fn from(recorder: Recorder) -> Recording {
-        Recording { load: None, recorder, ended: false }
-    }
-}
-
-impl Recording {
-    /// A server and its load.
-    pub fn server(recorder: Recorder, load: Load) -> Recording {
-        let load = RunningLoad::start(load, recorder.pid(), Last::Once);
-        Recording { load: Some(load), recorder, ended: false }
-    }
-
-    /// Process id of the program.
-    pub fn pid(&self) -> u32 {
-        self.recorder.pid()
-    }
-
-    /// Waits for the end. If the stream was not read to its end, a server is ended in its regular way, any other
-    /// program is killed.
-    ///
-    /// # Errors
-    /// As those of the recorder; the load failed, or its server.
-    pub fn finish(mut self) -> Result<Report> {
-        let Some(load) = self.load.take() else { return self.recorder.finish() };
-        if !self.ended {
-            load.stop();
-            // The program cannot end while it waits for the reader of its stream.
-            while self.recorder.next_batch()?.is_some() {}
-        }
-        let result = load.join();
-        let mut report = self.recorder.finish()?;
-        if report.interrupted.is_some() {
-            return Ok(report);
-        }
-        result?;
-        if report.exit == Exit::Signal(libc::SIGTERM) {
-            report.exit = Exit::Code(0); // as it was asked to
-        }
-        Ok(report)
-    }
-}
-
-impl Source for Recording {
-    fn next_batch(&mut self) -> Result<Option<Batch>> {
-        let batch = self.recorder.next_batch()?;
-        self.ended |= batch.is_none();
-        Ok(batch)
-    }
 }
