@@ -183,8 +183,10 @@ fn find<'a>(all: &'a [Change], name: &str) -> Result<&'a Change> {
 /// The load of a server.
 fn load(settings: &Settings) -> Result<Option<Load>> {
     let Some(ServerLoad { command, port }) = &settings.load else { return Ok(None) };
-    let commands = vec![vec![farreach_live::tool::find("sh")?.into(), "-c".into(), command.into()]];
-    Ok(Some(Load { commands, port: *port, directory: std::env::current_dir()?, output: Output::unnamed()? }))
+    let shell = farreach_live::tool::find("sh").map_err(Error::System)?;
+    let commands = vec![vec![shell.into(), "-c".into(), command.into()]];
+    let directory = std::env::current_dir().map_err(Error::System)?;
+    Ok(Some(Load { commands, port: *port, directory, output: Output::unnamed()? }))
 }
 
 #[cfg(test)]

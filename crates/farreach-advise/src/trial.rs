@@ -11,7 +11,7 @@ use farreach_machine::Progress;
 use farreach_report::format::shown;
 use farreach_report::limits::sentence;
 use farreach_types::event::{Batch, Source};
-use farreach_types::{Context, Result, bail};
+use farreach_types::{Context, Error, Result, bail};
 use farreach_workloads::{Last, Load, Recording, RunningLoad, feed};
 use std::ffi::OsString;
 use std::thread::sleep;
@@ -90,7 +90,7 @@ pub fn native(
             bail!("interrupted while it ran by itself{}", if load.is_none() { hint } else { "" });
         }
         if beside.as_ref().is_none_or(RunningLoad::is_over)
-            && let Some(ended) = running.ended()?
+            && let Some(ended) = running.ended().map_err(Error::System)?
         {
             break ended;
         }

@@ -186,7 +186,7 @@ impl Programs {
         let bytes = file.metadata().with_context(|| file.display().to_string())?.len();
         let argument = shown(&[file.into()]);
         // Passes may run in another directory.
-        let file = std::path::absolute(file)?.display().to_string();
+        let file = std::path::absolute(file).map_err(Error::System)?.display().to_string();
         self.add(name, stands_for, true, &argument, Stream::Trace { file, format: None, hash, bytes });
         Ok(())
     }

@@ -11,7 +11,7 @@ use farreach_report::format::{bytes, counted};
 use farreach_sweep::{Pass, Point, Program, Work};
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{NativeUse, RunResult};
-use farreach_types::{Context, Result, bail, ensure};
+use farreach_types::{Context, Error, Result, bail, ensure};
 use farreach_workloads::{self as workloads, KernelSpec, Workload};
 use std::path::Path;
 use std::process::Stdio;
@@ -123,7 +123,8 @@ pub fn run(
     if !observed.with_context(|| format!("{name}, observed by its traps"))? {
         return Ok(None);
     }
-    let result: RunResult = serde_json::from_slice(&text?).with_context(|| file.display().to_string())?;
+    let result: RunResult =
+        serde_json::from_slice(&text.map_err(Error::System)?).with_context(|| file.display().to_string())?;
     answers(result, points, native).with_context(|| name.clone()).map(Some)
 }
 
@@ -136,7 +137,7 @@ fn observe(
     farreach: &Path,
     signals: &Watch,
 ) -> Result<bool> {
-    let mut start = Start::new(farreach, None, None)?;
+    let mut start = Start::new(farreach, None, None).map_err(Error::System)?;
     let command = start.command();
     command.args(["workloads", name, "--trap"]).stdin(Stdio::null()).stdout(Stdio::null());
     let numbers = [("--size", spec.size), ("--seed", spec.seed)];
@@ -148,7 +149,7 @@ fn observe(
     let mut running = start.spawn().context("farreach workloads")?;
     let mut told = false;
     let status = loop {
-        if let Some(ended) = running.try_wait()? {
+        if let Some(ended) = running.try_wait().map_err(Error::System)? {
             break ended.status;
         }
         if signals.take().0 > 0 {

@@ -56,9 +56,9 @@ pub enum Error {
         /// Why it failed.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The system refused something that needs no further words.
+    /// The system refused something, and says enough itself. Not by `?`: most refusals need a name, by [`Context`].
     #[error("{0}")]
-    System(#[from] std::io::Error),
+    System(#[source] std::io::Error),
 }
 
 /// Result with [`enum@Error`], unless another is named.
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(error.to_string(), "program: file: no room");
         let source = error.source().and_then(|error| error.source()).unwrap();
         assert!(source.downcast_ref::<std::io::Error>().is_some(), "the system's own error is at the end of the chain");
-        assert!(Error::from(refused()).source().is_some());
+        assert!(Error::System(refused()).source().is_some());
         assert_eq!(None::<u8>.context("nothing").unwrap_err().to_string(), "nothing");
     }
 

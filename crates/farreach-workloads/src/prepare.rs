@@ -12,7 +12,7 @@ use farreach_live::guarded::{Ended, Start};
 use farreach_live::tool;
 use farreach_trace::Partial;
 use farreach_types::addr::Bytes;
-use farreach_types::{Context, Result, bail, ensure};
+use farreach_types::{Context, Error, Result, bail, ensure};
 
 use crate::catalogue::{DIRECTORY, FILLS, Input, LIMIT, PORT, Program, RECORDS};
 use crate::inputs::{Maker, maker};
@@ -52,7 +52,7 @@ pub fn install(program: &Program, said: [Stdio; 2]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let mut apt = tool::command("apt-get")?;
+    let mut apt = tool::command("apt-get").map_err(Error::System)?;
     apt.args(["install", "-y", "-qq", "--no-install-recommends"])
         .args(&missing)
         .env("DEBIAN_FRONTEND", "noninteractive");

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use farreach_types::{Context, Result, ensure};
+use farreach_types::{Context, Error, Result, ensure};
 
 use farreach_live::guarded::{Guarded, Start};
 use farreach_live::{is_running, send};
@@ -46,7 +46,7 @@ pub struct Load {
 /// A free port.
 pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on 127.0.0.1")?;
-    Ok(listener.local_addr()?.port())
+    Ok(listener.local_addr().map_err(Error::System)?.port())
 }
 
 /// The state of a load and its server.
@@ -284,7 +284,7 @@ fn user_time(server: u32) -> Duration {
 fn attend(program: &mut Guarded, server: u32, state: &State) -> Result<bool> {
     let mut alone = None;
     loop {
-        if let Some(status) = program.try_wait()?.map(|ended| ended.status) {
+        if let Some(status) = program.try_wait().map_err(Error::System)?.map(|ended| ended.status) {
             // The status of a stopped program does not matter.
             let stopped = state.is_stopped();
             ensure!(status.success() || stopped, "{status}");
@@ -293,7 +293,7 @@ fn attend(program: &mut Guarded, server: u32, state: &State) -> Result<bool> {
         let stopped = state.is_stopped();
         let alone = !is_running(server) && alone.get_or_insert_with(Instant::now).elapsed() > LATE;
         if stopped || alone {
-            program.end()?;
+            program.end().map_err(Error::System)?;
             ensure!(stopped, "its server ended before it did");
             return Ok(false);
         }

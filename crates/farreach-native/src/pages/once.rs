@@ -7,7 +7,7 @@ use farreach_kernels::{Kernel, Settings, Watch};
 use farreach_live::guarded::Start;
 use farreach_live::{huge_pages_for, no_huge_pages, own_user, populate};
 use farreach_report::format::count;
-use farreach_types::{Context, Result, bail, ensure};
+use farreach_types::{Context, Error, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -97,7 +97,7 @@ fn enough(references: u64, seconds: f64) -> u64 {
 /// # Errors
 /// It fails, or takes too little time to be measured.
 pub fn apart(kernel: &Kernel, settings: &Settings, size: PageSize, farreach: &Path) -> Result<Measured> {
-    let mut start = Start::new(farreach, None, None)?;
+    let mut start = Start::new(farreach, None, None).map_err(Error::System)?;
     let command = start.command().stdin(Stdio::null());
     command.args(["workloads", &format!("kernel/{}", kernel.name), "--native", "--once", "--pages", &size.name()]);
     for (option, value) in [("--size", settings.size), ("--references", settings.references), ("--seed", settings.seed)]

@@ -4,7 +4,7 @@
 use super::PageSize;
 use farreach_kernels::Rng;
 use farreach_live::huge_pages_for;
-use farreach_types::{Result, ensure};
+use farreach_types::{Error, Result, ensure};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ pub fn probe(size: PageSize) -> Result<f64> {
     let mut memory = vec![0usize; (BYTES + (2 << 20)) / size_of::<usize>()];
     let start = memory.as_ptr().addr();
     if size != PageSize::BASE {
-        huge_pages_for(&(start..start + size_of_val(&memory[..])), size.larger())?;
+        huge_pages_for(&(start..start + size_of_val(&memory[..])), size.larger()).map_err(Error::System)?;
     }
     let first = (start.next_multiple_of(2 << 20) - start) / size_of::<usize>();
     let (few, many) = (chain(&mut memory, first, FEW), chain(&mut memory, first, MANY));

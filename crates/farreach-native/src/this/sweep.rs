@@ -1,8 +1,8 @@
 //! Curves of time over pages: chains of loads, one in each page, against chains of as many lines in few pages.
 
 use farreach_live::chase::{Backing, Ground, ticks_per_cycle};
-use farreach_types::Result;
 use farreach_types::counts::{TlbCurve, TlbPoint};
+use farreach_types::{Error, Result};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -59,7 +59,7 @@ fn median(values: &mut [f64]) -> [f64; 3] {
 /// # Errors
 /// There is no such memory.
 pub fn curve(kind: Kind, near: &mut Ground, near_bytes: usize, plan: Plan) -> Result<(TlbCurve, f64)> {
-    let mut far = Ground::new(kind.backing, kind.most * kind.stride * kind.page_size)?;
+    let mut far = Ground::new(kind.backing, kind.most * kind.stride * kind.page_size).map_err(Error::System)?;
     let sizes = numbers(kind.most);
     let mut found = vec![[Vec::new(), Vec::new()]; sizes.len()];
     let mut clocks = Vec::new();

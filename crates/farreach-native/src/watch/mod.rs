@@ -8,7 +8,7 @@ use farreach_live::watch::{Method, Present, Watcher, used_page};
 use farreach_live::{Watch as Signals, own_cpu};
 use farreach_report::format::shown;
 use farreach_types::counts::{MissingMethod, WatchResult};
-use farreach_types::{Result, bail, ensure};
+use farreach_types::{Error, Result, bail, ensure};
 use procfs::process::Process;
 use record::{Record, Took};
 use std::ffi::OsString;
@@ -127,7 +127,7 @@ fn intervals(
         let cpu = own_cpu();
         match watcher.begin(&present(record.regions()), length) {
             Err(error) if ended(process, &error) => return Ok(GONE),
-            other => other?,
+            other => other.map_err(Error::System)?,
         }
         let began = Instant::now();
         let interrupted = pause(signals, process, began + length);
@@ -137,7 +137,7 @@ fn intervals(
         }
         let seen = match watcher.end() {
             Err(error) if ended(process, &error) => return Ok(GONE),
-            other => other?,
+            other => other.map_err(Error::System)?,
         };
         let took = Took { began, ended: Instant::now() };
         match snapshot(process) {
