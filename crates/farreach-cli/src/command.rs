@@ -97,7 +97,7 @@ pub fn main() -> ExitCode {
         if !cmd::common::is_broken_pipe(&error) {
             cmd::common::note(cmd::common::explain(&error));
         }
-        ExitCode::from(error.downcast_ref::<cmd::program::Refused>().map_or(failure, |refused| refused.status))
+        ExitCode::from(cmd::program::refused_status(&error).unwrap_or(failure))
     })
 }
 

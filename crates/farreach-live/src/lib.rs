@@ -18,6 +18,7 @@ pub mod chase;
 mod check;
 mod counts;
 mod decode;
+pub mod early;
 mod elf;
 mod fault;
 mod folder;

@@ -207,6 +207,11 @@ pub fn room() -> Option<Room> {
     deadly().into_iter().chain(of_addresses()).min_by_key(|room| room.left)
 }
 
+/// This many bytes, or what may be taken of little memory for references that wait: the program needs it more.
+pub fn ahead(bytes: u64) -> u64 {
+    room().map_or(bytes, |room| bytes.min(room.left / 8))
+}
+
 /// How often the kernel has ended processes in the control groups of this process for want of memory. `None`: it does
 /// not say.
 pub fn ended_for_want_of_memory() -> Option<u64> {

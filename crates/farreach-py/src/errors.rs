@@ -1,7 +1,7 @@
 //! Errors of the library as exceptions of the package.
 
 use farreach::Error;
-use pyo3::exceptions::PyOSError;
+use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -30,6 +30,7 @@ pub fn raise(py: Python<'_>, error: Error) -> PyErr {
             }
             None => PyOSError::new_err(format!("{file}: {source}")),
         },
+        Error::Failed(_) | Error::Step { .. } | Error::System(_) => PyRuntimeError::new_err(error.to_string()),
     }
 }
 

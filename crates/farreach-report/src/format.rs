@@ -2,6 +2,7 @@
 
 use farreach_types::counts::HugePageWords;
 use farreach_types::plural::pluralize;
+use std::ffi::OsString;
 
 /// The text of an empty cell.
 pub const NONE: &str = "–";
@@ -111,6 +112,26 @@ pub fn significant(x: f64) -> String {
     }
     let digits = (2 - x.abs().log10().floor() as i32).clamp(0, 9) as usize;
     format!("{x:.digits$}")
+}
+
+/// The command line as one would type it in a shell.
+///
+/// ```
+/// use farreach_report::format::shown;
+/// let words = ["gcc", "-O2", "a b.c", "it's", ""].map(std::ffi::OsString::from);
+/// assert_eq!(shown(&words), r"gcc -O2 'a b.c' 'it'\''s' ''");
+/// ```
+pub fn shown(command: &[OsString]) -> String {
+    let quote = |word: &OsString| {
+        let word = word.to_string_lossy();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=+,:@%".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word.into_owned()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    command.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
 /// Text from outside, safe to show: control characters, which could drive a terminal or break a page, and characters

@@ -18,12 +18,16 @@
 //! Before the program runs on, what left the machines is out of the page table. The kernel can reclaim pages of others
 //! cheaply, but may leave some; so the monitor looks, and the agent unmaps those.
 //!
+//! [`Observation`] is a whole run: from when on it is simulated (`observe`), what part of the sets (`choice`), the load of
+//! a server beside it, signals.
+//!
 //! The monitor must never touch memory of the program that is observed, not even by ptrace: that would be a fault,
 //! which it would wait for itself. Where it must, or where the kernel must and takes no traps, the page is mapped
 //! before, and `held`.
 
 mod agent;
 mod call;
+mod choice;
 mod contents;
 mod exec;
 mod faults;
@@ -33,6 +37,7 @@ mod held;
 mod idle;
 mod maps;
 mod monitor;
+mod observe;
 mod progress;
 mod regions;
 mod report;
@@ -42,8 +47,10 @@ mod sys;
 mod turns;
 mod uffd;
 
+pub use choice::Share;
 use farreach_machine::TrapLab;
 use monitor::{Failure, Monitor};
+pub use observe::{Event, Listen, Observation, ObserveError, Observed, Settings};
 pub use report::TrapReport;
 use std::ffi::{CString, OsString};
 use std::fs::File;

@@ -17,4 +17,4 @@ pub mod suggest;
 pub mod text_file;
 pub mod translation;
 
-pub use error::{Error, Result};
+pub use error::{Context, Error, Result};

@@ -1,10 +1,10 @@
 //! Options that several subcommands share.
 
-use super::this;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use farreach_machine::{Lab, MachineSpec, Options};
+use farreach_native::this;
 use farreach_report::Report;
 use farreach_report::format::clean;
 use farreach_trace::{FORMATS, Partial, Relocator};
@@ -353,6 +353,11 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = Partial::create(path)?;
     file.write_all(bytes).with_context(|| path.display().to_string())?;
     Ok(file.commit()?)
+}
+
+/// The path of this command, which runs itself for what needs a process of its own.
+pub fn own_path() -> Result<PathBuf> {
+    std::env::current_exe().context("the path of farreach")
 }
 
 /// Where something is kept that can be made again: a folder of this name in the user's cache directory. `option` says

@@ -2,8 +2,6 @@
 //! every word, so that it always offers what this version accepts.
 
 use super::common::print;
-use super::this;
-use crate::workloads;
 use anyhow::Result;
 use clap::{Args, Command, ValueEnum};
 use clap_complete::engine::{
@@ -12,7 +10,9 @@ use clap_complete::engine::{
 use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
 use farreach_kernels::KERNELS;
 use farreach_machine::{MachineSpec, PRESETS, Preset};
+use farreach_native::this;
 use farreach_papers::STUDIES;
+use farreach_workloads as workloads;
 use std::ffi::OsStr;
 
 /// The environment variable by which a shell asks for completions.

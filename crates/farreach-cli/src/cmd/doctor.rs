@@ -1,14 +1,13 @@
 //! `farreach doctor`: what of the kernel's interfaces works on this machine for this user.
 
 use super::common::{print, terminal_width};
-use super::native::PageSize;
 use super::system;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use farreach_live::system::System;
-use farreach_live::tries::{self, Failure, Tried};
-use farreach_live::{huge_pages_for, populate};
+use farreach_live::tries::{Failure, Tried};
+use farreach_native::interfaces::{INTERFACES, Interface};
 use farreach_report::format::clean;
 use farreach_report::grid::placed;
 use serde_json::{Value, json};
@@ -39,94 +38,20 @@ pub struct DoctorArgs {
     json: bool,
 }
 
-/// A line: an interface that is tried.
-struct Line {
-    name: &'static str,
-    /// Commands that may use it.
-    commands: &'static [&'static str],
-    /// What farreach needs it for.
-    needed_for: &'static str,
-    attempt: fn() -> Tried,
-}
-
-const fn line(
-    name: &'static str,
-    commands: &'static [&'static str],
-    needed_for: &'static str,
-    attempt: fn() -> Tried,
-) -> Line {
-    Line { name, commands, needed_for, attempt }
-}
-
-const RECORDING: [&str; 5] = ["run", "record", "pagesize", "papers", "workloads"];
-const TRAP: [&str; 1] = ["trap"];
-const WATCH: [&str; 1] = ["watch"];
-
-/// In the order in which they are shown.
-const LINES: [Line; 23] = [
-    line("recorder", &RECORDING, "run, record, pagesize, papers, workloads", tries::recorder),
-    line("frames", &["contiguity"], "contiguity: physical ranges", tries::frames),
-    line("pagemap-scan", &["contiguity"], "contiguity --dump: which pages are huge", tries::page_map_scan),
-    line("damon", &WATCH, "watch --method damon", tries::damon),
-    line("idle-pages", &WATCH, "watch --method idle-pages", tries::idle_pages),
-    line("clear-refs", &WATCH, "watch --method clear-refs", tries::clear_refs),
-    line("soft-dirty", &WATCH, "watch --method soft-dirty", tries::soft_dirty),
-    line("huge-pages", &["workloads"], "workloads --native --pages 2m", || huge(2 << 20)),
-    line("huge-pages-64k", &["workloads"], "workloads --native --pages 64k", || huge(64 << 10)),
-    line("hugetlbfs", &[], "programs that ask for MAP_HUGETLB", tries::hugetlb),
-    line("swap", &[], "programs larger than memory", tries::swap_out),
-    line("kernel", &TRAP, "trap", tries::kernel),
-    line("memfd", &TRAP, "trap", tries::memfd),
-    line("userfaultfd", &TRAP, "trap", tries::userfaultfd),
-    line("userfaultfd-minor", &TRAP, "trap", tries::minor_faults),
-    line("userfaultfd-wp", &TRAP, "trap", tries::write_protection),
-    line("seccomp", &TRAP, "trap", tries::filter),
-    line("ptrace", &TRAP, "trap", tries::ptrace),
-    line("pidfd", &TRAP, "trap", tries::pidfd),
-    line("personality", &TRAP, "trap", tries::personality),
-    line("affinity", &TRAP, "trap", tries::affinity),
-    line("seccomp-notification", &[], "nothing yet", tries::notification),
-    line("instructions", &[], "nothing yet", tries::instructions),
-];
-
 /// What may be asked for.
 fn names() -> Vec<&'static str> {
-    let commands: BTreeSet<&str> = LINES.iter().flat_map(|line| line.commands).copied().collect();
-    LINES.iter().map(|line| line.name).chain(commands).collect()
-}
-
-/// What a command needs and this system lacks, with what turns it on.
-pub fn missing(command: &str) -> Vec<String> {
-    let lines = LINES.iter().filter(|line| line.commands.contains(&command));
-    lines.filter_map(|line| Some(format!("{}: {}", line.name, (line.attempt)().err()?))).collect()
-}
-
-/// Memory of this process in transparent huge pages.
-fn huge(bytes: u64) -> Tried {
-    const MEMORY: usize = 8 << 20;
-    let size = PageSize { bytes };
-    if let Some(missing) = size.missing() {
-        return Err(missing);
-    }
-    let before = size.held();
-    let memory: Vec<u8> = Vec::with_capacity(MEMORY);
-    let at = memory.as_ptr().addr()..memory.as_ptr().addr() + MEMORY;
-    huge_pages_for(&at, size.larger()).map_err(|e| Failure::of("MADV_HUGEPAGE", e))?;
-    populate(&at).map_err(|e| Failure::of("MADV_POPULATE_WRITE", e))?;
-    match size.held().saturating_sub(before) {
-        0 => Err(Failure::new(format!("the kernel gave no pages of {}: free memory may be in pieces", size.name()))
-            .or_turn_on("echo 1 | sudo tee /proc/sys/vm/compact_memory")),
-        held => Ok(format!("{} of {} MB are in pages of {}", held >> 20, MEMORY >> 20, size.name())),
-    }
+    let commands: BTreeSet<&str> = INTERFACES.iter().flat_map(|line| line.commands).copied().collect();
+    INTERFACES.iter().map(|line| line.name).chain(commands).collect()
 }
 
 /// Tries, prints.
 pub fn run(args: DoctorArgs) -> Result<ExitCode> {
-    let asked = |line: &&Line| {
+    let asked = |line: &&Interface| {
         let is = |name: &String| line.name == name || line.commands.contains(&name.as_str());
         args.names.is_empty() || args.names.iter().any(is)
     };
-    let tried: Vec<(&Line, Tried)> = LINES.iter().filter(asked).map(|line| (line, (line.attempt)())).collect();
+    let tried: Vec<(&Interface, Tried)> =
+        INTERFACES.iter().filter(asked).map(|line| (line, (line.attempt)())).collect();
     let system = args.names.is_empty().then(System::here);
     let text = if args.json { as_json(&tried, system.as_ref())? } else { for_people(&tried, system.as_ref()) };
     print(&text)?;
@@ -134,8 +59,8 @@ pub fn run(args: DoctorArgs) -> Result<ExitCode> {
     Ok(if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn as_json(tried: &[(&Line, Tried)], system: Option<&System>) -> Result<String> {
-    let each = |(line, tried): &(&Line, Tried)| -> Value {
+fn as_json(tried: &[(&Interface, Tried)], system: Option<&System>) -> Result<String> {
+    let each = |(line, tried): &(&Interface, Tried)| -> Value {
         let (found, turn_on) = match tried {
             Ok(found) => (found, None),
             Err(failure) => (&failure.why, failure.turn_on.as_ref()),
@@ -157,8 +82,8 @@ fn as_json(tried: &[(&Line, Tried)], system: Option<&System>) -> Result<String> 
     Ok(format!("{}\n", serde_json::to_string_pretty(&all)?))
 }
 
-fn for_people(tried: &[(&Line, Tried)], facts: Option<&System>) -> String {
-    let row = |(line, tried): &(&Line, Tried)| {
+fn for_people(tried: &[(&Interface, Tried)], facts: Option<&System>) -> String {
+    let row = |(line, tried): &(&Interface, Tried)| {
         let (works, found) = match tried {
             Ok(found) => ("yes", clean(found)),
             Err(Failure { why, turn_on: None }) => ("no", clean(why)),
@@ -183,7 +108,7 @@ mod tests {
     #[test]
     fn people_read_why_and_what_to_do() {
         let failure = Failure::new("it is off").or_turn_on("sudo on");
-        let table = for_people(&[(&LINES[0], Err(failure)), (&LINES[1], Ok("fine".into()))], None);
+        let table = for_people(&[(&INTERFACES[0], Err(failure)), (&INTERFACES[1], Ok("fine".into()))], None);
         let lines: Vec<&str> = table.lines().collect();
         assert!(lines[0].contains("works  needed for"), "{table}");
         assert!(lines[2].starts_with("recorder  no     run, record") && lines[2].ends_with("it is off"), "{table}");
@@ -199,7 +124,7 @@ mod tests {
         assert_eq!(unique.len(), names.len(), "{names:?}");
         use clap::CommandFactory;
         let cli = crate::command::Cli::command();
-        for command in LINES.iter().flat_map(|line| line.commands) {
+        for command in INTERFACES.iter().flat_map(|line| line.commands) {
             assert!(cli.find_subcommand(command).is_some(), "{command} is no command");
         }
     }

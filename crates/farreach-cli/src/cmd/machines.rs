@@ -1,15 +1,16 @@
 //! `farreach machines`: the presets, and the processor at hand.
 
 use super::common::{needs_file, note, print, whole, write_whole};
-use super::this;
 use anyhow::Result;
 use clap::Args;
 use farreach_machine::this::Prices;
 use farreach_machine::{MachineSpec, Preset, reference};
+use farreach_native::this;
 use farreach_report::Report;
 use farreach_types::addr::Bytes;
 use farreach_types::params::Key;
 use std::fmt::Write as _;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// Columns of a table in a comment.
@@ -104,8 +105,13 @@ fn this_machine(args: &MachinesArgs) -> Result<()> {
         farreach_trace::Partial::create(path)?;
     }
     let memory = args.memory.map(|size| size.0);
-    let found =
-        this::measure::measure(&this::measure::Options { repetitions: args.repetitions, seed: args.seed, memory })?;
+    let options = this::measure::Options { repetitions: args.repetitions, seed: args.seed, memory };
+    let shown = std::io::stderr().is_terminal();
+    let found = this::measure::measure(&options, &mut |line| {
+        if shown {
+            note(line)
+        }
+    })?;
     let text = match (args.csv, args.json) {
         (true, _) => found.csv(),
         (_, true) => found.json(),

@@ -24,7 +24,6 @@ mod sampling;
 pub mod sim;
 pub mod sweep;
 mod system;
-mod this;
 pub mod trace;
 pub mod trap;
 pub mod watch;

@@ -1,12 +1,15 @@
 //! `farreach pagesize`: the page-size study, of a stored trace or a running program.
 
 use super::common::{OutputArgs, formats, threads, whole};
-use super::early::Early;
+use super::early::status;
 use super::{feed, program};
 use anyhow::{Result, anyhow};
 use clap::Args;
+use farreach_live::early::Early;
 use farreach_live::{Report, Watch};
 use farreach_machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab, Progress};
+use farreach_native::this;
+use farreach_report::format::shown;
 use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;
 use farreach_types::event::Batch;
@@ -127,21 +130,21 @@ impl Study {
 pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
     let policies = POLICIES.into_iter().filter(|_| !args.no_policies);
-    let machines = super::this::parse_all(policies.chain(args.machines.iter().map(String::as_str)), args.seed)?;
+    let machines = this::parse_all(policies.chain(args.machines.iter().map(String::as_str)), args.seed)?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()).chain(args.file.as_deref()))?;
     let mut study = Study::new(&args, machines)?;
     if args.command.is_empty() {
         let file = args.file.as_deref().ok_or_else(|| anyhow!("a trace or a command is needed"))?;
         let early = feed::stored(file, args.format.as_deref(), args.limit, |batch| study.feed(batch))?;
         let limited = study.emit(&args, file, early.as_ref(), None)?;
-        return Ok(early.filter(|_| !limited).map_or(ExitCode::SUCCESS, |early| early.status(1)));
+        return Ok(early.filter(|_| !limited).map_or(ExitCode::SUCCESS, |early| status(&early, 1)));
     }
     program::check(&args.command)?;
     let (report, early) = feed::live(&args.command, args.limit, |batch| study.feed(batch))?;
-    let limited = study.emit(&args, &program::shown(&args.command), early.as_ref(), Some(&report))?;
+    let limited = study.emit(&args, &shown(&args.command), early.as_ref(), Some(&report))?;
     Ok(match early {
         _ if limited => ExitCode::SUCCESS,
-        Some(early) => early.status(program::FAILED),
+        Some(early) => status(&early, program::FAILED),
         None => program::exit_code(&report),
     })
 }

@@ -1,6 +1,7 @@
 //! Messages and exit statuses of `run` and `record` for a recorded program.
 
 use super::common::note;
+use farreach_advise::NotStarted;
 use farreach_live::{Exit, Report};
 use farreach_report::limits::sentence;
 use farreach_types::counts::{LimitKind, SignalEnd, Workload, signal_name};
@@ -8,20 +9,6 @@ use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// The command line as one would type it in a shell.
-pub fn shown(command: &[OsString]) -> String {
-    let quote = |word: &OsString| {
-        let word = word.to_string_lossy();
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=+,:@%".contains(c);
-        if !word.is_empty() && word.chars().all(plain) {
-            word.into_owned()
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    command.iter().map(quote).collect::<Vec<_>>().join(" ")
-}
 
 /// What `run` and `record` return when the failure is farreach's own, as `env` and `timeout` do.
 pub const FAILED: u8 = 125;
@@ -53,10 +40,21 @@ pub struct Refused {
     why: farreach_types::Error,
 }
 
+/// The status for a program that the system did not start.
+fn status_of(error: &std::io::Error) -> u8 {
+    if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }
+}
+
+/// The exit status of an error that is about a program which was refused.
+pub fn refused_status(error: &anyhow::Error) -> Option<u8> {
+    let refused = error.downcast_ref::<Refused>().map(|refused| refused.status);
+    refused.or_else(|| error.chain().find_map(|cause| Some(status_of(&cause.downcast_ref::<NotStarted>()?.0))))
+}
+
 impl Refused {
-    /// The status for a program that the system did not start.
+    /// A program that the system did not start.
     pub fn not_started(name: &OsStr, source: std::io::Error) -> Refused {
-        let status = if source.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
+        let status = status_of(&source);
         Refused { status, why: farreach_types::Error::Io { file: name.to_string_lossy().into_owned(), source } }
     }
 }
@@ -128,10 +126,17 @@ pub fn exit_code(report: &Report) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anyhow::Context;
 
     #[test]
-    fn command_lines_can_be_typed_again() {
-        let words = ["gcc", "-O2", "a b.c", "it's", ""].map(OsString::from);
-        assert_eq!(shown(&words), r"gcc -O2 'a b.c' 'it'\''s' ''");
+    fn a_program_that_did_not_start_has_the_status_of_a_shell() {
+        let refused = |kind: ErrorKind| {
+            let error = NotStarted(kind.into());
+            let error = farreach_types::Context::context(Err::<(), _>(error), "program").context("as it is");
+            refused_status(&error.unwrap_err())
+        };
+        assert_eq!(refused(ErrorKind::NotFound), Some(NOT_FOUND));
+        assert_eq!(refused(ErrorKind::PermissionDenied), Some(NOT_EXECUTABLE));
+        assert_eq!(refused_status(&anyhow::anyhow!("something else")), None);
     }
 }

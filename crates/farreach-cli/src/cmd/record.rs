@@ -4,17 +4,17 @@ use super::allocator::Images;
 use super::common::{needs_file, note};
 use super::program;
 use super::progress::{Display, Goal};
-use crate::workloads::Recording;
 use anyhow::{Context, Result};
 use clap::Args;
 use farreach_live::{Options, Recorder, Watch};
 use farreach_machine::Progress;
 use farreach_report::format::{bytes, counted, huge_page_words};
-use farreach_trace::frt::{Header, TraceWriter};
+use farreach_trace::frt::TraceWriter;
 use farreach_types::Error;
 use farreach_types::count::parse_count;
 use farreach_types::counts::HugePageWords;
 use farreach_types::event::{Batch, Source};
+use farreach_workloads::{Recording, header};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -115,25 +115,4 @@ pub fn store(
     }
     program::note_limits(&report);
     Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
-}
-
-/// The header of a trace, which states its origin.
-pub fn header(command: &[OsString]) -> Result<Header> {
-    let words: Vec<String> = command.iter().map(|w| w.to_string_lossy().into_owned()).collect();
-    let fact = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
-    let facts = [
-        ("kernel", fact("/proc/sys/kernel/osrelease")),
-        ("transparent_hugepage", fact("/sys/kernel/mm/transparent_hugepage/enabled")),
-        ("randomize_va_space", fact("/proc/sys/kernel/randomize_va_space")),
-        ("base_page", Some((1u64 << farreach_types::addr::BASE_SHIFT).to_string())),
-        ("directory", std::env::current_dir().ok().map(|d| d.display().to_string())),
-    ];
-    Ok(Header {
-        program: farreach_live::check_program(&command[0]).map_err(farreach_types::Error::from)?.display().to_string(),
-        arguments: words,
-        environment: facts.into_iter().filter_map(|(k, v)| Some((k.to_owned(), v?))).collect(),
-        date: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        recorder: format!("farreach {} (Valgrind tool)", env!("CARGO_PKG_VERSION")),
-        ..Header::default()
-    })
 }

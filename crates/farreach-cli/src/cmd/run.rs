@@ -2,12 +2,14 @@
 
 use super::allocator::Images;
 use super::common::{LabArgs, OutputArgs, note};
-use super::early::{self, Early};
+use super::early::status;
 use super::{feed, program};
 use anyhow::{Result, bail};
 use clap::Args;
-use farreach_live::room::room;
+use farreach_live::early::{self, Early};
+use farreach_live::room::{self, room};
 use farreach_live::{Watch, own_cpu};
+use farreach_report::format::shown;
 use farreach_types::addr::Bytes;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -60,11 +62,6 @@ fn asked_for(size: Bytes) -> Result<u64> {
     Ok(size.0)
 }
 
-/// This many bytes, or what may be taken of little memory: the program needs it more.
-pub fn ahead_in_room(bytes: u64) -> u64 {
-    room().map_or(bytes, |room| bytes.min(room.left / 8))
-}
-
 /// Runs the command; the exit status is the program's.
 pub fn run(args: RunArgs) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
@@ -73,7 +70,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     // More machines take longer for the same memory, and an interrupt must wait for them.
     let ahead = match args.ahead {
         Some(size) => asked_for(size)?,
-        None => ahead_in_room(AHEAD * 5 / machines.len().max(5) as u64),
+        None => room::ahead(AHEAD * 5 / machines.len().max(5) as u64),
     };
     let mut lab = args.lab.lab(machines, ahead)?;
     program::check(&args.command)?;
@@ -84,7 +81,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
         images.see(&batch);
         Ok((lab.feed(alignment.apply(batch)?)?, lab.progress()))
     })?;
-    let early = early::finish(&mut lab, early)?;
+    let early = early::finish(early, |cuts| lab.finish_or_cut(cuts))?;
     if args.timing {
         let (recorder, own, wall) = (report.cpu.as_secs_f64(), own_cpu().as_secs_f64(), clock.elapsed().as_secs_f64());
         note(format_args!("seconds: recorder and program {recorder:.3}, simulation {own:.3}, wall {wall:.3}"));
@@ -92,13 +89,13 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     // Threads may reach the limit after the program has ended: the result tells whether they did.
     let limited = lab.limit_reached();
     let early = early.filter(|_| !limited);
-    let mut result = lab.result(&alignment.label(&program::shown(&args.command)), early.as_ref().map(Early::words));
+    let mut result = lab.result(&alignment.label(&shown(&args.command)), early.as_ref().map(Early::words));
     result.workload.allocator = images.allocator();
     program::describe_end(&mut result.workload, &report, limited);
     args.output.emit(&result)?;
     Ok(match early {
         _ if limited => ExitCode::SUCCESS,
-        Some(early) => early.status(program::FAILED),
+        Some(early) => status(&early, program::FAILED),
         None => program::exit_code(&report),
     })
 }

@@ -1,11 +1,12 @@
 //! `farreach sim`: a stored trace through many machines.
 
 use super::common::{LabArgs, OutputArgs, formats};
-use super::early::{self, Early};
+use super::early::status;
 use super::feed;
 use anyhow::Result;
 use clap::Args;
 use farreach_live::Watch;
+use farreach_live::early::{self, Early};
 use std::process::ExitCode;
 
 /// Compare designs on a trace. Ctrl-C ends it with the result so far and exit status 130, SIGTERM with 143.
@@ -44,7 +45,7 @@ pub fn run(args: SimArgs) -> Result<ExitCode> {
     let early = feed::stored(&args.file, args.format.as_deref(), args.lab.limit(), |batch| {
         Ok((lab.feed(alignment.apply(batch)?)?, lab.progress()))
     })?;
-    let early = early::finish(&mut lab, early)?;
+    let early = early::finish(early, |cuts| lab.finish_or_cut(cuts))?;
     args.output.emit(&lab.result(&alignment.label(&args.file), early.as_ref().map(Early::words)))?;
-    Ok(early.map_or(ExitCode::SUCCESS, |early| early.status(1)))
+    Ok(early.map_or(ExitCode::SUCCESS, |early| status(&early, 1)))
 }

@@ -3,33 +3,19 @@
 use super::common::{MachineArgs, OutputArgs, note};
 use super::program;
 use super::progress::{Line, time};
-use super::sampling::{SampleArgs, Sampling};
-use crate::workloads::{Last, Prepared, RunningLoad, Stage};
-use anyhow::{Context, Result, anyhow};
+use super::sampling::SampleArgs;
+use anyhow::{Result, anyhow};
 use clap::{Args, Parser};
 use farreach_live::Watch;
-use farreach_machine::TrapLab;
 use farreach_report::format::counted;
-use farreach_trap::{Exit, Launch, Next, Tick, TrapError, TrapReport};
-use signal_hook::consts::SIGUSR1;
+use farreach_trap::{Event, Exit, Observation, ObserveError, Observed, Settings, TrapError, TrapReport};
+use farreach_workloads::Prepared;
 use std::ffi::OsString;
-use std::fs::File;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The machine of a run without `-m`: as many entries as the second level of a server's processor has.
 const DEFAULT_MACHINES: [&str; 1] = ["t94/set-associative:entries=1536,ways=12"];
-
-/// How often signals and times are looked at.
-const INTERVAL: Duration = Duration::from_millis(100);
-/// How long machines are simulated before misses count, where a run is not simulated from its beginning.
-const WARM_UP: Duration = Duration::from_secs(2);
-/// Bytes of addresses that a run needs at least: the program's stack may grow to 64 MB, and pages lie in memory files.
-const ADDRESSES: u64 = 256 << 20;
-/// How long the program may take to end after the first signal to farreach.
-const GRACE: Duration = Duration::from_secs(60);
 
 /// Run a program with only those pages mapped that the machines hold, and count their misses.
 ///
@@ -115,148 +101,26 @@ pub fn run_prepared(prepared: &Prepared, options: &[OsString]) -> Result<ExitCod
     observe(&options.trap, Some(prepared))
 }
 
-/// From when on the run is simulated, and from when on misses count.
-struct Begin {
-    /// Until now nothing is simulated.
-    skips: bool,
-    after: Option<Duration>,
-    /// SIGUSR1 came.
-    asked: Arc<AtomicBool>,
-    /// Since when the run is simulated.
-    since: Duration,
-    /// The machines are not warm yet.
-    warms: bool,
-}
-
-impl Begin {
-    fn new(after: Option<Duration>, serves: bool, lab: &mut TrapLab) -> Result<Begin> {
-        let asked = Arc::default();
-        signal_hook::flag::register(SIGUSR1, Arc::clone(&asked)).context("SIGUSR1")?;
-        let skips = after.is_some() || serves;
-        if skips {
-            lab.skip();
-        }
-        Ok(Begin { skips, after, asked, since: Duration::ZERO, warms: false })
-    }
-
-    /// To be called several times a second. `filled`: what fills the server has ended, if there is one.
-    fn tick(&mut self, lab: &mut TrapLab, now: Duration, filled: bool) {
-        let reason = match () {
-            () if self.asked.swap(false, Ordering::SeqCst) => "SIGUSR1",
-            () if self.skips && self.after.is_some_and(|after| now >= after) => "the time of --after is over",
-            () if self.skips && self.after.is_none() && filled => "the last command of the load begins",
-            () if self.warms && now >= self.since + WARM_UP => "the machines are warm",
-            () => return,
-        };
-        if std::mem::take(&mut self.skips) {
-            (self.since, self.warms) = (now, true);
-            lab.go_on();
-            note(format_args!("the run is simulated from here on: {reason}"));
-        } else {
-            self.warms = false;
-            lab.count_anew();
-            note(format_args!("misses count from here on: {reason}"));
-        }
-    }
-}
-
 fn observe(args: &TrapArgs, prepared: Option<&Prepared>) -> Result<ExitCode> {
-    let signals = Watch::begin(); // until the result is whole
+    let _signals = Watch::begin(); // until the result is whole
     let machines = args.machines.parse(&DEFAULT_MACHINES)?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()))?;
-    let mut lab = TrapLab::new(machines, args.machines.seed())?;
-    let mut sampling = Sampling::begin(&args.sample, &mut lab, args.machines.seed())?;
-    let program = program::check_for("trap", &args.command)?;
-    farreach_live::check_addresses(ADDRESSES)?;
-    let open = |path: &std::path::PathBuf| File::open(path).with_context(|| path.display().to_string());
-    let create = |path: &std::path::PathBuf| File::create(path).with_context(|| path.display().to_string());
-    let launch = Launch {
-        program: &program,
-        arguments: &args.command,
-        stdin: prepared
-            .map(|p| p.stdin.clone().unwrap_or_else(|| "/dev/null".into()))
-            .as_ref()
-            .map(open)
-            .transpose()?,
-        stdout: prepared.map(|p| &p.stdout).map(create).transpose()?,
-        directory: prepared.map(|p| p.directory.as_path()),
+    let observation = Observation::new(Settings {
+        machines,
+        seed: args.machines.seed(),
+        share: args.sample.share(),
+        after: args.after,
+        time: args.time,
         tells_kernel: args.kernel,
         slice: args.slice,
-    };
-    let mut load = prepared.and_then(|p| p.load.clone());
-    let mut begin = Begin::new(args.after, load.is_some(), &mut lab)?;
-    let mut running = None;
-    // The load has ended, and all that was to be simulated.
-    let mut served = false;
-    let mut line = Line::new();
-    let mut before = (0, Duration::ZERO);
-    let (mut over, mut asked_at, mut asked) = (false, None, 0);
-    let mut tick = |tick: Tick| {
-        let Tick { lab, report, elapsed: now, process } = tick;
-        if let (Some(process), Some(load)) = (process, load.take()) {
-            running = Some(RunningLoad::start(load, process, Last::Held));
-        }
-        let stage = running.as_ref().map(RunningLoad::stage);
-        match (&running, stage) {
-            // A tick later than the simulation begins, or ends: so it is of all requests of the last command, and of
-            // nothing else.
-            (Some(load), Some(Stage::Filled)) if !begin.skips || args.after.is_some() => load.go_on(),
-            (Some(load), Some(Stage::Served)) if served => load.go_on(),
-            (_, Some(Stage::Served)) => {
-                lab.end();
-                served = true;
-            }
-            _ => {}
-        }
-        if !served {
-            begin.tick(lab, now, stage.is_some_and(|stage| stage >= Stage::Filled));
-            if !begin.skips {
-                sampling.tick(lab, report, now - begin.since);
-            }
-        }
-        line.show(|elapsed| {
-            let misses: u64 = lab.misses().next().unwrap_or(0);
-            let rate = (misses - before.0) as f64 / (now - before.1).as_secs_f64();
-            before = (misses, now);
-            let (misses, rate) = (counted(misses, "miss"), counted(rate as u64, "miss"));
-            format!("{}, {misses} of the first machine, {rate}/s, {}", counted(report.traps(), "trap"), time(elapsed))
-        });
-        let (received, forward) = signals.take();
-        asked += received;
-        if received > 0 {
-            asked_at.get_or_insert(now);
-            running.iter().for_each(RunningLoad::stop);
-        }
-        over = !begin.skips && args.time.is_some_and(|time| now >= begin.since + time);
-        if over || asked > 1 || asked_at.is_some_and(|at| now >= at + GRACE) {
-            return Next::End;
-        }
-        forward.map_or(Next::GoOn, Next::Signal)
-    };
-    let outcome = farreach_trap::run(&mut lab, &launch, INTERVAL, &mut tick);
-    line.finish();
-    let outcome = outcome.map_err(explained)?;
-    let interrupted = signals.first();
-    let stopped = match (over, interrupted) {
-        // Otherwise the result would look like that of a program without misses.
-        _ if begin.skips => Some("the program ended before it was to be simulated; nothing was counted".to_owned()),
-        (_, Some(_)) => Some("interrupted".to_owned()),
-        (true, _) => args.time.map(|time| format!("--for {} ms", time.as_millis())),
-        _ => None,
-    };
-    let is_server = running.is_some();
-    // A load that was cut short is killed, and its status does not matter.
-    if let Some(load) = running.filter(|_| stopped.is_none()) {
-        load.join()?;
-    }
-    let mut result = lab.result(&program::shown(&args.command), stopped, None);
-    if let Some(traps) = &mut result.workload.traps {
-        traps.switches = outcome.report.switches;
-    }
+    })?;
+    let program = program::check_for("trap", &args.command)?;
+    let observed = observation.run(&program, &args.command, prepared, &mut shows()).map_err(explained)?;
+    let Observed { result, report, exit, is_server, interrupted } = observed;
     let emitted = args.output.emit(&result);
-    note(sanity(&outcome.report));
+    note(sanity(&report));
     emitted?;
-    Ok(match (interrupted, outcome.exit) {
+    Ok(match (interrupted, exit) {
         // As it was asked to.
         (None, Some(Exit::Signal(libc::SIGTERM))) if is_server => ExitCode::SUCCESS,
         (Some(signal), _) | (None, Some(Exit::Signal(signal))) => program::interrupted(signal),
@@ -265,8 +129,31 @@ fn observe(args: &TrapArgs, prepared: Option<&Prepared>) -> Result<ExitCode> {
     })
 }
 
+/// Shows on standard error how far the run is.
+fn shows() -> impl FnMut(Event) {
+    let mut line = None::<Line>;
+    let mut before = (0, Duration::ZERO);
+    move |event| match event {
+        Event::Says(text) => note(text),
+        Event::Begins => line = Some(Line::new()),
+        Event::Goes { traps, misses, now } => line.iter_mut().for_each(|line| {
+            line.show(|elapsed| {
+                let rate = (misses - before.0) as f64 / (now - before.1).as_secs_f64();
+                before = (misses, now);
+                let (misses, rate) = (counted(misses, "miss"), counted(rate as u64, "miss"));
+                format!("{}, {misses} of the first machine, {rate}/s, {}", counted(traps, "trap"), time(elapsed))
+            });
+        }),
+        Event::Ends => line.take().into_iter().for_each(Line::finish),
+    }
+}
+
 /// The error with the exit status that belongs to it.
-fn explained(error: TrapError) -> anyhow::Error {
+fn explained(error: ObserveError) -> anyhow::Error {
+    let error = match error {
+        ObserveError::Trap(error) => error,
+        ObserveError::Other(error) => return error.into(),
+    };
     match error {
         TrapError::NotStarted { program, error } => program::Refused::not_started(program.as_os_str(), error).into(),
         TrapError::Refused { ref program, .. } => {

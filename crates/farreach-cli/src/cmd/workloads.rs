@@ -1,24 +1,23 @@
 //! `farreach workloads`: the catalogue.
 
-use super::common::{needs_file, note, print, whole};
-use super::program::shown;
+use super::common::{needs_file, note, own_path, print, whole};
 use super::progress::{Display, Goal};
-use crate::workloads::{self, KernelSpec, Prepared, Program, REFERENCES, Workload};
 use anyhow::{Result, ensure};
 use clap::Args;
-use farreach_kernels::{KERNELS, Kernel};
 use farreach_live::Watch;
 use farreach_machine::Progress;
-use farreach_report::format::{bytes, count, counted};
+use farreach_native::pages::{PageSize, once, page_size};
+use farreach_report::format::{bytes, count, counted, shown};
 use farreach_trace::frt::{Header, TraceWriter};
 use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;
 use farreach_types::event::Source;
+use farreach_workloads::{self as workloads, KernelSpec, Listed, Prepared, REFERENCES, Workload};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 
 /// List the catalogue of workloads, show one, make it ready, run it, or store its trace
 ///
@@ -67,8 +66,8 @@ pub struct WorkloadsArgs {
     /// Run it again and again, on pages of each of these sizes, such as 4k,64k,2m: how many times as fast as on 4 KB
     /// pages, beside what the hierarchies of today predict.
     #[arg(long, value_name = "SIZES", requires = "native")]
-    #[arg(value_delimiter = ',', value_parser = super::native::page_size)]
-    pages: Vec<super::native::PageSize>,
+    #[arg(value_delimiter = ',', value_parser = page_size)]
+    pages: Vec<PageSize>,
     /// Rounds of that.
     #[arg(long, value_name = "N", requires = "pages")]
     #[arg(default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -101,7 +100,7 @@ pub struct WorkloadsArgs {
 pub fn run(args: WorkloadsArgs) -> Result<ExitCode> {
     let kernel_spec = KernelSpec { size: args.size.map(|size| size.0), references: args.references, seed: args.seed };
     let Some(name) = &args.name else {
-        print(&if args.json { format!("{:#}\n", catalogue()) } else { table() })?;
+        print(&if args.json { format!("{:#}\n", as_json(&workloads::catalogue())) } else { table() })?;
         return Ok(ExitCode::SUCCESS);
     };
     let workload = workloads::find(name)?;
@@ -112,10 +111,10 @@ pub fn run(args: WorkloadsArgs) -> Result<ExitCode> {
         return prepare(name, workload, &kernel_spec, args.install);
     }
     if args.trap {
-        return super::trap::run_prepared(&workloads::steady(name, &kernel_spec)?, &args.options);
+        return super::trap::run_prepared(&workloads::steady(name, &kernel_spec, &own_path()?)?, &args.options);
     }
     if args.run {
-        return measure(name, &workloads::command(name, &kernel_spec)?);
+        return measure(name, &workloads::command(name, &kernel_spec, &own_path()?)?);
     }
     match (args.output, workload) {
         (Some(output), Workload::Kernel(kernel)) => {
@@ -131,12 +130,12 @@ pub fn run(args: WorkloadsArgs) -> Result<ExitCode> {
             store(source, &output, header, args.limit)
         }
         (Some(output), Workload::Program(_)) => {
-            let prepared = workloads::command(name, &kernel_spec)?;
+            let prepared = workloads::command(name, &kernel_spec, &own_path()?)?;
             super::program::check(&prepared.command)?;
-            super::record::store(&output, args.limit, &prepared.command, || prepared.record())
+            super::record::store(&output, args.limit, &prepared.command, || Ok(prepared.record()?))
         }
         (None, _) => {
-            print(&if args.json { format!("{:#}\n", describe(workload)) } else { details(workload)? })?;
+            print(&if args.json { format!("{:#}\n", as_json(&[Listed::of(workload)])) } else { details(workload)? })?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -146,7 +145,8 @@ fn native(workload: Workload, kernel_spec: &KernelSpec, args: &WorkloadsArgs) ->
     match workload {
         Workload::Kernel(kernel) if args.once => {
             let [size] = args.pages[..] else { anyhow::bail!("--once: --pages must have one size") };
-            print(&super::native::once(kernel, &kernel_spec.settings(kernel), size)?)?;
+            let measured = once(kernel, &kernel_spec.settings(kernel), size)?;
+            print(&(serde_json::to_string(&measured)? + "\n"))?;
         }
         Workload::Kernel(kernel) if !args.pages.is_empty() => {
             super::native::compare(kernel, &kernel_spec.settings(kernel), &args.pages, args.rounds)?;
@@ -161,9 +161,9 @@ fn native(workload: Workload, kernel_spec: &KernelSpec, args: &WorkloadsArgs) ->
 
 fn prepare(name: &str, workload: Workload, kernel_spec: &KernelSpec, install: bool) -> Result<ExitCode> {
     if let (Workload::Program(program), true) = (workload, install) {
-        workloads::install(program)?;
+        workloads::install(program, [std::io::stderr().into(), Stdio::inherit()])?;
     }
-    let ready = workloads::command(name, kernel_spec)?;
+    let ready = workloads::command(name, kernel_spec, &own_path()?)?;
     let stdin = ready.stdin.as_ref().map_or(String::new(), |path| format!(" < {}", path.display()));
     let mut lines = format!("cd {}\n{}{stdin}", ready.directory.display(), shown(&ready.command));
     if let Some(load) = &ready.load {
@@ -210,33 +210,21 @@ fn store(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether everything a program needs is installed.
-fn is_installed(program: &Program, there: &std::collections::BTreeSet<String>) -> bool {
-    program.packages.iter().all(|package| there.contains(package))
-}
-
-fn all_installed() -> std::collections::BTreeSet<String> {
-    workloads::installed(workloads::programs().iter().flat_map(|p| &p.packages).map(String::as_str))
-}
-
 fn table() -> String {
-    let there = all_installed();
-    let mut rows: Vec<[String; 5]> = KERNELS
-        .iter()
-        .map(|k| {
-            [
-                format!("kernel/{}", k.name),
-                k.stands_for.into(),
-                "built in".into(),
-                bytes(k.default_size),
-                k.about.into(),
-            ]
-        })
-        .collect();
-    rows.extend(workloads::programs().iter().map(|p| {
-        let state = if is_installed(p, &there) { "installed" } else { "missing" };
-        [p.name.clone(), p.stands_for.clone(), state.into(), bytes(p.footprint), p.about.clone()]
-    }));
+    let row = |listed: &Listed| match listed.workload {
+        Workload::Kernel(k) => [
+            format!("kernel/{}", k.name),
+            k.stands_for.into(),
+            "built in".into(),
+            bytes(k.default_size),
+            k.about.into(),
+        ],
+        Workload::Program(p) => {
+            let state = if listed.is_installed() { "installed" } else { "missing" };
+            [p.name.clone(), p.stands_for.clone(), state.into(), bytes(p.footprint), p.about.clone()]
+        }
+    };
+    let mut rows: Vec<[String; 5]> = workloads::catalogue().iter().map(row).collect();
     rows.insert(0, ["name", "stands for", "package", "footprint", "about"].map(str::to_owned));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths = [0, 1, 2, 3].map(width);
@@ -249,36 +237,9 @@ fn table() -> String {
            tells more.\n"
 }
 
-fn kernel_json(kernel: &Kernel) -> Value {
-    json!({
-        "name": format!("kernel/{}", kernel.name), "type": "kernel", "kind": kernel.class,
-        "stands_for": kernel.stands_for, "about": kernel.about,
-        "footprint": kernel.default_size, "small_size": kernel.small_size, "smallest": kernel.smallest,
-        "largest": kernel.largest, "text_pages": kernel.text_pages, "installed": true,
-    })
-}
-
-fn program_json(program: &Program, there: &std::collections::BTreeSet<String>) -> Value {
-    let mut value = json!({ "name": program.name, "type": "program", "installed": is_installed(program, there) });
-    if let (Value::Object(to), Ok(Value::Object(from))) = (&mut value, serde_json::to_value(program)) {
-        to.extend(from);
-    }
-    value
-}
-
-fn catalogue() -> Value {
-    let there = all_installed();
-    let programs = workloads::programs().iter().map(|p| program_json(p, &there));
-    let rows: Vec<Value> = KERNELS.iter().map(kernel_json).chain(programs).collect();
+fn as_json(listed: &[Listed]) -> Value {
+    let rows: Vec<Value> = listed.iter().map(Listed::json).collect();
     json!({ "schema": "farreach.workloads/1", "workloads": rows })
-}
-
-fn describe(workload: Workload) -> Value {
-    let row = match workload {
-        Workload::Kernel(kernel) => kernel_json(kernel),
-        Workload::Program(program) => program_json(program, &all_installed()),
-    };
-    json!({ "schema": "farreach.workloads/1", "workloads": [row] })
 }
 
 fn details(workload: Workload) -> Result<String> {
@@ -299,12 +260,12 @@ fn details(workload: Workload) -> Result<String> {
             )?;
         }
         Workload::Program(p) => {
-            let there = all_installed();
+            let missing = Listed::of(workload).missing;
             writeln!(out, "{}: {}\n", p.name, p.about)?;
             writeln!(out, "stands for  {}", p.stands_for)?;
             writeln!(out, "kind        {}", p.kind)?;
             let state = |package: &String| {
-                format!("{package} ({})", if there.contains(package) { "installed" } else { "missing" })
+                format!("{package} ({})", if missing.contains(package) { "missing" } else { "installed" })
             };
             writeln!(out, "packages    {}", p.packages.iter().map(state).collect::<Vec<_>>().join(", "))?;
             writeln!(out, "footprint   about {}", bytes(p.footprint))?;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::common::{command, options, program, scratch};
-use farreach_cli::workloads::{Last, Load, Output, Prepared, Recording, RunningLoad, Stage};
 use farreach_live::{Exit, Options, Recorder};
 use farreach_types::event::Source;
+use farreach_workloads::{Last, Load, Output, Prepared, Recording, RunningLoad, Stage};
 
 /// Makes ten requests.
 const TEN: &str = "for i in {1..10}; do read -r n < /dev/tcp/127.0.0.1/$0; (( n > 0 )) || exit 4; done";
@@ -56,7 +56,7 @@ impl Case {
         Prepared { command, directory, stdin: None, stdout, load }
     }
 
-    fn run(&self, scripts: &[&str]) -> anyhow::Result<farreach_cli::workloads::Usage> {
+    fn run(&self, scripts: &[&str]) -> farreach_types::Result<farreach_workloads::Usage> {
         self.prepared(scripts).run()
     }
 

@@ -1,7 +1,7 @@
 //! `farreach rtl check`: modules against the simulator, lookup by lookup.
 
 use crate::cmd::common::{cache_folder, formats, note, print, terminal_width, whole};
-use crate::cmd::early::Early;
+use crate::cmd::early;
 use crate::cmd::{feed, program};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -121,14 +121,14 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
     if let Some(file) = &args.file {
         let mut lab = args.lab(&checker)?;
         let each = |batch| step(&mut lab, &checker, batch);
-        interrupted = Early::signal(feed::stored(file, args.format.as_deref(), args.limit, each)?)?;
+        interrupted = early::signal(feed::stored(file, args.format.as_deref(), args.limit, each)?)?;
     } else if args.records() {
         let mut lab = args.lab(&checker)?;
         program::check(&args.command)?;
         let each = |batch| step(&mut lab, &checker, batch);
         let (report, early) = feed::live(&args.command, args.limit, each)?;
         program::note_limits(&report);
-        interrupted = Early::signal(early)?;
+        interrupted = early::signal(early)?;
     } else {
         let signals = Watch::begin();
         for seed in args.seed..args.seed.saturating_add(args.random) {

@@ -2,7 +2,7 @@
 
 use super::check::ALL;
 use crate::cmd::common::{formats, needs_file, note, whole, write_whole};
-use crate::cmd::early::Early;
+use crate::cmd::early;
 use crate::cmd::{feed, program};
 use anyhow::{Result, bail, ensure};
 use clap::Args;
@@ -85,12 +85,12 @@ pub fn run(args: ExcerptArgs) -> Result<ExitCode> {
     })?;
     let each = |batch| step(&mut lab, &keeper, batch, args.from);
     let interrupted = match &args.file {
-        Some(file) => Early::signal(feed::stored(file, args.format.as_deref(), Some(args.limit), each)?)?,
+        Some(file) => early::signal(feed::stored(file, args.format.as_deref(), Some(args.limit), each)?)?,
         None => {
             program::check(&args.command)?;
             let (report, early) = feed::live(&args.command, Some(args.limit), each)?;
             program::note_limits(&report);
-            Early::signal(early)?
+            early::signal(early)?
         }
     };
     drop(lab);

@@ -1,0 +1,71 @@
+//! The processor at hand as a machine: `this` where the name of a preset is asked for; and its TLBs by measurement.
+
+pub mod measure;
+pub mod policy;
+mod sweep;
+
+use farreach_live::CpuidLeaf;
+use farreach_machine::MachineSpec;
+use farreach_machine::this::{Identity, Prices, describe};
+use farreach_types::Error;
+use std::path::Path;
+
+/// The name that stands for it.
+pub const NAME: &str = "this";
+
+/// What the processor says of itself.
+pub fn identity() -> Identity {
+    match farreach_live::midr(Path::new("/")) {
+        Some(midr) => Identity::Arm(midr),
+        None => {
+            let leaf = |l: CpuidLeaf| ((l.leaf, l.subleaf), l.registers);
+            Identity::X86(farreach_live::cpuid().into_iter().map(leaf).collect())
+        }
+    }
+}
+
+/// Its description.
+pub fn toml(prices: &Prices) -> String {
+    describe(&identity(), prices)
+}
+
+/// As [`MachineSpec::parse`], where `this[:key=value,...]` is a name too. `seed`: of everything random.
+///
+/// # Errors
+/// As of [`MachineSpec::parse`]; or this kernel's settings cannot be simulated, where `placement=this` asks for them.
+pub fn parse(text: &str, seed: u64) -> Result<MachineSpec, Error> {
+    let text = policy::expanded(text)?;
+    match text.split_once(':').unwrap_or((&text, "")) {
+        (NAME, overrides) => MachineSpec::from_toml(&text, &toml(&Prices::default()), overrides, seed),
+        _ => MachineSpec::parse(&text, seed),
+    }
+}
+
+/// As [`MachineSpec::parse_all`], where `this[:key=value,...]` is a name too.
+///
+/// # Errors
+/// As of [`parse`].
+pub fn parse_all(texts: impl IntoIterator<Item = impl AsRef<str>>, seed: u64) -> Result<Vec<MachineSpec>, Error> {
+    let mut all = Vec::new();
+    for text in texts {
+        let text = policy::expanded(text.as_ref())?;
+        match text.split(':').next() {
+            Some(NAME) => all.push(parse(&text, seed)?),
+            _ => all.extend(MachineSpec::parse_all([&text], seed)?),
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_is_a_name_like_any_other() {
+        let all = parse_all(["this", "this:placement=thp", "ds13"], 0).unwrap();
+        assert_eq!(all.len(), 6);
+        assert_eq!((all[0].name.as_str(), all[1].params.text("placement")), ("this", "thp"));
+        assert!(parse_all(["this:no=1"], 0).is_err() && parse_all(["thi"], 0).is_err());
+    }
+}

@@ -1,0 +1,188 @@
+//! Sources of batches: a stored trace, a kernel of the catalogue, or a running program.
+
+use crate::open_source;
+use farreach_live::early::{Early, MemoryLook};
+use farreach_live::{Exit, Options, Recorder, Report, Watch};
+use farreach_trace::{self as trace, Arrival, Pipe, frt};
+use farreach_types::event::{Batch, Source};
+use farreach_types::{Error, Result, bail};
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Longest wait for a pipe between two checks for signals.
+const PIPE_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What happens while a source is read.
+pub enum Event<P> {
+    /// It begins. Data references of the whole, if they are known.
+    Begins {
+        /// As its index says.
+        references: Option<u64>,
+    },
+    /// How far the consumer is; after each batch.
+    Progress(P),
+    /// It ended, or the consumer wants no more.
+    Ends,
+    /// A line for people.
+    Says(String),
+}
+
+/// A source that is no running program.
+enum Origin {
+    Here(Box<dyn Source + Send>),
+    Pipe(Pipe),
+}
+
+/// The next item of a source.
+enum Next {
+    Batch(Batch),
+    End,
+    Signal,
+}
+
+impl Origin {
+    fn open(file: &str, format: Option<&str>) -> Result<Origin> {
+        Ok(match open_source(file)? {
+            Some(_) if format.is_some() => bail!("{file}: a kernel is no file; it has no --format"),
+            Some(kernel) => Origin::Here(kernel),
+            None if trace::is_pipe(file) => Origin::Pipe(Pipe::open(file.to_owned(), format.map(str::to_owned))?),
+            None => Origin::Here(trace::open_trace(file, format)?.source),
+        })
+    }
+
+    fn next(&mut self, signals: &Watch) -> Result<Next> {
+        let pipe = match self {
+            Origin::Here(source) => {
+                let Some(batch) = source.next_batch()? else { return Ok(Next::End) };
+                return Ok(if signals.take().0 > 0 { Next::Signal } else { Next::Batch(batch) });
+            }
+            Origin::Pipe(pipe) => pipe,
+        };
+        loop {
+            let arrival = pipe.wait(PIPE_POLL_INTERVAL);
+            if signals.take().0 > 0 {
+                // A signal to a whole pipeline also ends its writer: a trace that is cut then is no error.
+                return Ok(Next::Signal);
+            }
+            match arrival? {
+                Arrival::Batch(batch) => return Ok(Next::Batch(batch)),
+                Arrival::End => return Ok(Next::End),
+                Arrival::Nothing => {}
+            }
+        }
+    }
+}
+
+/// Refuses a trace that cannot be read from its beginning, before anything that takes long. A pipe, which can be read
+/// once, is left alone.
+///
+/// # Errors
+/// As of its reader.
+pub fn check(file: &str, format: Option<&str>) -> Result<()> {
+    if open_source(file)?.is_none() && !trace::is_pipe(file) {
+        trace::open_trace(file, format)?.source.next_batch()?;
+    }
+    Ok(())
+}
+
+/// Gives every batch of a trace, or of the kernel that `workload:NAME` names, to `each`, which returns whether it wants
+/// more and its progress. Returns what ended it early, if anything did: the result is that of the batches so far.
+///
+/// # Errors
+/// As of the reader, and those of `each`.
+pub fn stored<P, E: From<Error>>(
+    file: &str,
+    format: Option<&str>,
+    mut each: impl FnMut(Batch) -> Result<(bool, P), E>,
+    listen: &mut dyn FnMut(Event<P>),
+) -> Result<Option<Early>, E> {
+    let signals = Watch::begin();
+    let mut memory = MemoryLook::default();
+    let mut origin = Origin::open(file, format)?;
+    // Only farreach's own traces have their length in an index.
+    let references = frt::reader::read_index(file).ok().map(|(_, totals)| totals.references());
+    listen(Event::Begins { references });
+    let early = loop {
+        match origin.next(&signals)? {
+            Next::Batch(batch) => {
+                let (more, progress) = each(batch)?;
+                if !more {
+                    break None;
+                }
+                listen(Event::Progress(progress));
+                if let Some(early) = memory.short() {
+                    break Some(early);
+                }
+            }
+            Next::End => break None,
+            Next::Signal => break signals.first().map(Early::Signal),
+        }
+    };
+    listen(Event::Ends);
+    Ok(early)
+}
+
+/// Runs a program under the recorder and gives every batch to `each`, as long as it wants more. Also returns what ended
+/// it early, if anything did.
+///
+/// # Errors
+/// As those of the recorder, and of `each`.
+pub fn live<P, E: From<Error>>(
+    command: &[OsString],
+    options: &Options,
+    mut each: impl FnMut(Batch) -> Result<(bool, P), E>,
+    listen: &mut dyn FnMut(Event<P>),
+) -> Result<(Report, Option<Early>), E> {
+    let mut memory = MemoryLook::default();
+    let mut recorder = Recorder::start(command, options)?;
+    let mut early = None;
+    listen(Event::Begins { references: None });
+    while let Some(batch) = recorder.next_batch()? {
+        let (more, progress) = each(batch)?;
+        if !more {
+            break;
+        }
+        listen(Event::Progress(progress));
+        early = memory.short();
+        if early.is_some() {
+            break;
+        }
+    }
+    let report = recorder.finish()?;
+    listen(Event::Ends);
+    if report.exit == Exit::Signal(libc::SIGKILL)
+        && early.is_none()
+        && let Some(why) = memory.killed()
+    {
+        listen(Event::Says(why));
+    }
+    let early = early.or(report.interrupted.map(Early::Signal));
+    Ok((report, early))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_fed_until_its_consumer_has_enough() {
+        let run = |name: &str, most: u64| {
+            let (mut batches, mut events) = (0, Vec::new());
+            let each = |_: Batch| {
+                batches += 1;
+                Ok::<_, Error>((batches < most, batches))
+            };
+            let early = stored(name, None, each, &mut |event| match event {
+                Event::Begins { references: None } => events.push(0),
+                Event::Progress(n) => events.push(n),
+                Event::Ends => events.push(u64::MAX),
+                _ => panic!("a kernel has no index, and nothing is to be said"),
+            });
+            early.map(|early| (early.is_none(), events))
+        };
+        let gups = "workload:gups:size=1M,references=1000000";
+        assert_eq!(run(gups, 3).unwrap(), (true, vec![0, 1, 2, u64::MAX]), "the last batch was not wanted");
+        assert!(run("workload:gupz", 3).is_err() && run("/no/such/file", 3).is_err());
+        assert!(check(gups, None).is_ok() && check("/no/such/file", None).is_err());
+    }
+}
