@@ -1,0 +1,123 @@
+//! The head of a report: of each paper what it claims, what of it holds here, and what does not and why.
+
+use crate::number_text::list;
+use farreach_types::papers::{Head, Judged, Kind, Verdict, claim_order, counts};
+
+/// Papers in the order of [`claim_order`]: name, subject, and what the abstract claims.
+const PAPERS: [(&str, &str, &str); 5] = [
+    (
+        "T94",
+        "subblock TLBs and superpages",
+        "superpages cut TLB misses only with much support by the operating system. Partial subblocks, with page \
+         reservation alone, do better; without any support complete subblocks do best.",
+    ),
+    (
+        "PS",
+        "the page-size study",
+        "base pages of 16 KB spare most instruction TLB misses for little memory; with pages of 256 KB for large data \
+         objects beside them data TLB misses go too.",
+    ),
+    (
+        "SV97",
+        "translation in software",
+        "translation in software is as efficient as a TLB: 0.05 cycles per instruction, where OSF/1 and Mach with a \
+         TLB take 0.10 to 0.28.",
+    ),
+    (
+        "DS13",
+        "direct segments",
+        "a direct segment removes almost all TLB misses of big-memory programs, and leaves less than 0.5 % of their \
+         time for them.",
+    ),
+    (
+        "RMM15",
+        "redundant memory mappings",
+        "with a TLB of ranges beside that of pages, translation costs less than 1 % on average: far less than with \
+         pages of 4 KB or huge pages, and on more programs than with one direct segment.",
+    ),
+];
+
+/// A head for each paper with a claim among these.
+pub(crate) fn of(verdicts: &[&Judged]) -> Vec<Head> {
+    let paper = |v: &Judged| claim_order(&v.id).map(|(paper, _)| paper);
+    PAPERS.iter().enumerate().filter_map(|(i, about)| head(*about, verdicts, |v| paper(v) == Some(i))).collect()
+}
+
+fn head(
+    (paper, title, claimed): (&str, &str, &str),
+    verdicts: &[&Judged],
+    own: impl Fn(&Judged) -> bool,
+) -> Option<Head> {
+    let own: Vec<&Judged> = verdicts.iter().copied().filter(|v| own(v)).collect();
+    let right = |v: &Judged| matches!(v.verdict, Verdict::Holds | Verdict::Stronger);
+    let line = |wanted: &[Verdict], main_wanted: bool| {
+        let main = own.iter().filter(|v| v.kind == Kind::Main && right(v) == main_wanted);
+        let mut parts: Vec<String> =
+            main.map(|v| format!("{}: {} ({}: {})", v.id, v.claim, v.verdict, brief(&v.why))).collect();
+        for &verdict in wanted {
+            let side = own.iter().filter(|v| v.kind == Kind::Side && v.verdict == verdict);
+            let ids: Vec<String> = side.map(|v| v.id.clone()).collect();
+            if !ids.is_empty() {
+                let remarks = if ids.len() == 1 { "side remark" } else { "side remarks" };
+                parts.push(format!("{remarks}, {verdict}: {}", list(&ids)));
+            }
+        }
+        if parts.is_empty() { "nothing.".into() } else { parts.join("; ") + "." }
+    };
+    (!own.is_empty()).then(|| Head {
+        paper: paper.into(),
+        title: title.into(),
+        counts: counts(own.iter().copied()),
+        claimed: claimed.into(),
+        holds: line(&[Verdict::Holds, Verdict::Stronger], true),
+        not: line(&[Verdict::Fails, Verdict::NotShown, Verdict::NotTestable], false),
+    })
+}
+
+/// The first words of a reason, up to its first `; ` or the end of its first sentence.
+fn brief(why: &str) -> &str {
+    let end = ["; ", ". "].iter().filter_map(|stop| why.find(stop)).min();
+    end.map_or(why, |end| &why[..end]).trim_end_matches('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(id: &str, kind: Kind, verdict: Verdict, why: &str) -> Judged {
+        Judged { id: id.into(), kind, claim: "Walks are few".into(), verdict, why: why.into(), studies: Vec::new() }
+    }
+
+    #[test]
+    fn a_head_says_what_was_claimed_what_holds_and_what_does_not() {
+        let all = [
+            judged("H-RM-12", Kind::Main, Verdict::Stronger, "mean 0.12 %. More than 2 % on none."),
+            judged("H-RM-11", Kind::Main, Verdict::Fails, "on 1 of 2 programs; not on gups (9 %)."),
+            judged("H-RM-13", Kind::Side, Verdict::NotShown, ""),
+            judged("H-RM-14", Kind::Side, Verdict::Holds, ""),
+            judged("H-DS-4", Kind::Side, Verdict::Holds, ""),
+        ];
+        let heads = of(&all.iter().collect::<Vec<_>>());
+        let [ds13, rmm15] = &heads[..] else { panic!("{heads:?}") };
+        assert_eq!((ds13.paper.as_str(), ds13.counts.as_str()), ("DS13", "side remark: holds"));
+        assert_eq!((ds13.holds.as_str(), ds13.not.as_str()), ("side remark, holds: H-DS-4.", "nothing."));
+        assert_eq!(rmm15.counts, "main claims: 1 stronger, 1 fails; side remarks: 1 holds, 1 not shown");
+        assert_eq!(
+            rmm15.holds,
+            "H-RM-12: Walks are few (stronger than claimed: mean 0.12 %); side remark, holds: H-RM-14."
+        );
+        assert_eq!(
+            rmm15.not,
+            "H-RM-11: Walks are few (fails: on 1 of 2 programs); side remark, not shown on these programs: H-RM-13."
+        );
+        assert!(of(&[]).is_empty());
+    }
+
+    #[test]
+    fn names_of_papers_are_in_the_order_of_their_claims() {
+        for (i, id) in ["H-T94-1", "H-PS-1", "H-SV-1", "H-DS-1", "H-RM-1"].iter().enumerate() {
+            assert_eq!(claim_order(id), Some((i, 1)));
+            assert!(PAPERS[i].0.starts_with(&id[2..4]), "{id}");
+        }
+    }
+}
