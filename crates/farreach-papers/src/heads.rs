@@ -50,17 +50,18 @@ fn head(
 ) -> Option<Head> {
     let own: Vec<&Judged> = verdicts.iter().copied().filter(|v| own(v)).collect();
     let right = |v: &Judged| matches!(v.verdict, Verdict::Holds | Verdict::Stronger);
-    let line = |wanted: &[Verdict], main_wanted: bool| {
-        let main = own.iter().filter(|v| v.kind == Kind::Main && right(v) == main_wanted);
+    // What does not hold needs the numbers of the second part too, which say where.
+    let line = |wanted: &[Verdict], holds: bool| {
+        let main = own.iter().filter(|v| v.kind == Kind::Main && right(v) == holds);
+        let clauses = if holds { 1 } else { 2 };
         let mut parts: Vec<String> =
-            main.map(|v| format!("{}: {} ({}: {})", v.id, v.claim, v.verdict, brief(&v.why))).collect();
-        for &verdict in wanted {
-            let side = own.iter().filter(|v| v.kind == Kind::Side && v.verdict == verdict);
-            let ids: Vec<String> = side.map(|v| v.id.clone()).collect();
-            if !ids.is_empty() {
-                let remarks = if ids.len() == 1 { "side remark" } else { "side remarks" };
-                parts.push(format!("{remarks}, {verdict}: {}", list(&ids)));
-            }
+            main.map(|v| format!("{}: {} ({}: {})", v.id, v.claim, v.verdict, brief(&v.why, clauses))).collect();
+        let side = |verdict| own.iter().filter(move |v| v.kind == Kind::Side && v.verdict == verdict);
+        let side = wanted.iter().map(|&verdict| (verdict, ids(side(verdict).map(|v| v.id.as_str()))));
+        let side: Vec<String> =
+            side.filter(|(_, ids)| !ids.is_empty()).map(|(verdict, ids)| format!("{}: {ids}", said(verdict))).collect();
+        if !side.is_empty() {
+            parts.push(format!("side remarks: {}", side.join(", ")));
         }
         if parts.is_empty() { "nothing.".into() } else { parts.join("; ") + "." }
     };
@@ -74,10 +75,29 @@ fn head(
     })
 }
 
-/// The first words of a reason, up to its first `; ` or the end of its first sentence.
-fn brief(why: &str) -> &str {
-    let end = ["; ", ". "].iter().filter_map(|stop| why.find(stop)).min();
-    end.map_or(why, |end| &why[..end]).trim_end_matches('.')
+/// In front of several claims.
+fn said(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Holds => "hold".into(),
+        Verdict::Fails => "fail".into(),
+        other => other.to_string(),
+    }
+}
+
+/// `H-RM-3, -4 and -7`.
+fn ids<'a>(all: impl Iterator<Item = &'a str>) -> String {
+    let short = |(i, id): (usize, &str)| match id.rsplit_once('-') {
+        Some((_, number)) if i > 0 => format!("-{number}"),
+        _ => id.to_owned(),
+    };
+    let all: Vec<String> = all.enumerate().map(short).collect();
+    if all.is_empty() { String::new() } else { list(&all) }
+}
+
+/// The first words of a reason: so many of the parts that `; ` divides, and no more than its first sentence.
+fn brief(why: &str, parts: usize) -> String {
+    let sentence = why.split_once(". ").map_or(why, |(first, _)| first);
+    sentence.split("; ").take(parts).collect::<Vec<_>>().join("; ").trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -95,20 +115,22 @@ mod tests {
             judged("H-RM-11", Kind::Main, Verdict::Fails, "on 1 of 2 programs; not on gups (9 %)."),
             judged("H-RM-13", Kind::Side, Verdict::NotShown, ""),
             judged("H-RM-14", Kind::Side, Verdict::Holds, ""),
+            judged("H-RM-15", Kind::Side, Verdict::Holds, ""),
             judged("H-DS-4", Kind::Side, Verdict::Holds, ""),
         ];
         let heads = of(&all.iter().collect::<Vec<_>>());
         let [ds13, rmm15] = &heads[..] else { panic!("{heads:?}") };
         assert_eq!((ds13.paper.as_str(), ds13.counts.as_str()), ("DS13", "side remark: holds"));
-        assert_eq!((ds13.holds.as_str(), ds13.not.as_str()), ("side remark, holds: H-DS-4.", "nothing."));
-        assert_eq!(rmm15.counts, "main claims: 1 stronger, 1 fails; side remarks: 1 holds, 1 not shown");
+        assert_eq!((ds13.holds.as_str(), ds13.not.as_str()), ("side remarks: hold: H-DS-4.", "nothing."));
+        assert_eq!(rmm15.counts, "main claims: 1 stronger, 1 fails; side remarks: 2 hold, 1 not shown");
         assert_eq!(
             rmm15.holds,
-            "H-RM-12: Walks are few (stronger than claimed: mean 0.12 %); side remark, holds: H-RM-14."
+            "H-RM-12: Walks are few (stronger than claimed: mean 0.12 %); side remarks: hold: H-RM-14 and -15."
         );
         assert_eq!(
             rmm15.not,
-            "H-RM-11: Walks are few (fails: on 1 of 2 programs); side remark, not shown on these programs: H-RM-13."
+            "H-RM-11: Walks are few (fails: on 1 of 2 programs; not on gups (9 %)); side remarks: not shown on these \
+             programs: H-RM-13."
         );
         assert!(of(&[]).is_empty());
     }

@@ -129,8 +129,10 @@ impl Tally {
     /// does.
     pub fn said(&self, all: bool) -> String {
         let mut parts = Vec::new();
+        let alone = self.no.is_empty() && self.short.is_empty() && self.stronger.is_empty();
         if self.counted() > 0 {
-            parts.push(format!("on {} of {}", self.right(), with_noun(self.counted() as u64, "program")));
+            let which = if all && alone { format!(": {}", list(&self.yes)) } else { String::new() };
+            parts.push(format!("on {} of {}{which}", self.right(), with_noun(self.counted() as u64, "program")));
         }
         let mut part = |words: &str, programs: &[String]| {
             if !programs.is_empty() {
@@ -140,10 +142,10 @@ impl Tally {
         part("not on", &self.no);
         part("less than claimed on", &self.short);
         part("more than claimed on", &self.stronger);
-        if all {
+        if all && !alone {
             part("it holds on", &self.yes);
         }
-        part("nothing to see on", &self.silent);
+        part("not counted:", &self.silent);
         parts.join("; ") + "."
     }
 

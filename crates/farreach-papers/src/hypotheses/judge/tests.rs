@@ -34,13 +34,13 @@ fn every_verdict_says_on_how_many_programs_and_on_which_not() {
     );
     assert_eq!(text(of("y1 n1 y2").most()), "holds: on 2 of 3 programs; not on n1 (2).");
     assert_eq!(text(of("y1 n1").most()), "fails: on 1 of 2 programs; not on n1 (2).");
-    assert_eq!(text(of("y1").all()), "holds: on 1 of 1 program; it holds on y1 (2).");
+    assert_eq!(text(of("y1").all()), "holds: on 1 of 1 program: y1 (2).");
     assert_eq!(
         text(of("y1 -1").all()),
         "not shown on these programs: on 1 of 2 programs; less than claimed on -1 (2); it holds on y1 (2)."
     );
     assert_eq!(text(of("+1").all()), "stronger than claimed: on 1 of 1 program; more than claimed on +1 (2).");
-    assert_eq!(text(of("s1").all()), "not shown on these programs: nothing to see on s1 (2).");
+    assert_eq!(text(of("s1").all()), "not shown on these programs: not counted: s1 (2).");
     assert_eq!(text(of("absent").most()), "not testable here: no program it speaks of was run.");
 }
 
@@ -124,15 +124,12 @@ fn a_claim_that_names_programs_is_judged_on_their_stand_ins() {
     assert_eq!(
         judged(&[mine.clone(), other.clone()]),
         "not shown on these programs: on 0 of 1 program; not on n-lu (spice: 4). Of the other programs: on 1 of 1 \
-         program; it holds on y-x (3)."
+         program: y-x (3)."
     );
     assert_eq!(
         judged(&[mine, program("y-cc", "gcc")]),
         "holds: on 1 of 2 programs; not on n-lu (spice: 4); it holds on y-cc (gcc: 4)."
     );
-    assert_eq!(
-        judged(&[other]),
-        "holds: no stand-in for a program it names was run; on 1 of 1 program; it holds on y-x (3)."
-    );
+    assert_eq!(judged(&[other]), "holds: no stand-in for a program it names was run; on 1 of 1 program: y-x (3).");
     assert!(judged(&[]).starts_with("not testable here"));
 }
