@@ -56,12 +56,12 @@ fn head(
         let clauses = if holds { 1 } else { 2 };
         let mut parts: Vec<String> =
             main.map(|v| format!("{}: {} ({}: {})", v.id, v.claim, v.verdict, brief(&v.why, clauses))).collect();
-        let side = |verdict| own.iter().filter(move |v| v.kind == Kind::Side && v.verdict == verdict);
-        let side = wanted.iter().map(|&verdict| (verdict, ids(side(verdict).map(|v| v.id.as_str()))));
-        let side: Vec<String> =
-            side.filter(|(_, ids)| !ids.is_empty()).map(|(verdict, ids)| format!("{}: {ids}", said(verdict))).collect();
-        if !side.is_empty() {
-            parts.push(format!("side remarks: {}", side.join(", ")));
+        for &verdict in wanted {
+            let side = own.iter().filter(|v| v.kind == Kind::Side && v.verdict == verdict);
+            let ids = ids(side.map(|v| v.id.as_str()));
+            if !ids.is_empty() {
+                parts.push(format!("side remarks {}: {ids}", said(verdict)));
+            }
         }
         if parts.is_empty() { "nothing.".into() } else { parts.join("; ") + "." }
     };
@@ -75,11 +75,11 @@ fn head(
     })
 }
 
-/// In front of several claims.
+/// Behind "side remarks".
 fn said(verdict: Verdict) -> String {
     match verdict {
-        Verdict::Holds => "hold".into(),
-        Verdict::Fails => "fail".into(),
+        Verdict::Holds => "that hold".into(),
+        Verdict::Fails => "that fail".into(),
         other => other.to_string(),
     }
 }
@@ -121,15 +121,15 @@ mod tests {
         let heads = of(&all.iter().collect::<Vec<_>>());
         let [ds13, rmm15] = &heads[..] else { panic!("{heads:?}") };
         assert_eq!((ds13.paper.as_str(), ds13.counts.as_str()), ("DS13", "side remark: holds"));
-        assert_eq!((ds13.holds.as_str(), ds13.not.as_str()), ("side remarks: hold: H-DS-4.", "nothing."));
+        assert_eq!((ds13.holds.as_str(), ds13.not.as_str()), ("side remarks that hold: H-DS-4.", "nothing."));
         assert_eq!(rmm15.counts, "main claims: 1 stronger, 1 fails; side remarks: 2 hold, 1 not shown");
         assert_eq!(
             rmm15.holds,
-            "H-RM-12: Walks are few (stronger than claimed: mean 0.12 %); side remarks: hold: H-RM-14 and -15."
+            "H-RM-12: Walks are few (stronger than claimed: mean 0.12 %); side remarks that hold: H-RM-14 and -15."
         );
         assert_eq!(
             rmm15.not,
-            "H-RM-11: Walks are few (fails: on 1 of 2 programs; not on gups (9 %)); side remarks: not shown on these \
+            "H-RM-11: Walks are few (fails: on 1 of 2 programs; not on gups (9 %)); side remarks not shown on these \
              programs: H-RM-13."
         );
         assert!(of(&[]).is_empty());
