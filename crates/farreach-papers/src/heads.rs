@@ -37,6 +37,9 @@ const PAPERS: [(&str, &str, &str); 5] = [
     ),
 ];
 
+/// Up to so many side remarks that do not hold are shown with their numbers.
+const FEW: usize = 2;
+
 /// A head for each paper with a claim among these.
 pub(crate) fn of(verdicts: &[&Judged]) -> Vec<Head> {
     let paper = |v: &Judged| claim_order(&v.id).map(|(paper, _)| paper);
@@ -56,10 +59,14 @@ fn head(
         let clauses = if holds { 1 } else { 2 };
         let mut parts: Vec<String> =
             main.map(|v| format!("{}: {} ({}: {})", v.id, v.claim, v.verdict, brief(&v.why, clauses))).collect();
+        let side = |verdict| own.iter().filter(move |v| v.kind == Kind::Side && v.verdict == verdict);
+        let few = wanted.iter().flat_map(|&verdict| side(verdict)).count() <= FEW && !holds;
         for &verdict in wanted {
-            let side = own.iter().filter(|v| v.kind == Kind::Side && v.verdict == verdict);
-            let ids = ids(side.map(|v| v.id.as_str()));
-            if !ids.is_empty() {
+            let ids = match few {
+                true => list(&side(verdict).map(|v| format!("{} ({})", v.id, brief(&v.why, 3))).collect::<Vec<_>>()),
+                false => ids(side(verdict).map(|v| v.id.as_str())),
+            };
+            if side(verdict).next().is_some() {
                 parts.push(format!("side remarks {}: {ids}", said(verdict)));
             }
         }
@@ -90,14 +97,19 @@ fn ids<'a>(all: impl Iterator<Item = &'a str>) -> String {
         Some((_, number)) if i > 0 => format!("-{number}"),
         _ => id.to_owned(),
     };
-    let all: Vec<String> = all.enumerate().map(short).collect();
-    if all.is_empty() { String::new() } else { list(&all) }
+    list(&all.enumerate().map(short).collect::<Vec<_>>())
 }
 
-/// The first words of a reason: so many of the parts that `; ` divides, and no more than its first sentence.
+/// The first words of a reason: so many of the parts that `; ` divides, no more than its first sentence, and without the
+/// programs on which a claim holds.
 fn brief(why: &str, parts: usize) -> String {
-    let sentence = why.split_once(". ").map_or(why, |(first, _)| first);
-    sentence.split("; ").take(parts).collect::<Vec<_>>().join("; ").trim_end_matches('.').to_owned()
+    let mut text = why.split_once(". ").map_or(why, |(first, _)| first);
+    for stop in [" program: ", " programs: "] {
+        if let Some(at) = text.find(stop) {
+            text = &text[..at + stop.len() - 2];
+        }
+    }
+    text.split("; ").take(parts).collect::<Vec<_>>().join("; ").trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -113,7 +125,7 @@ mod tests {
         let all = [
             judged("H-RM-12", Kind::Main, Verdict::Stronger, "mean 0.12 %. More than 2 % on none."),
             judged("H-RM-11", Kind::Main, Verdict::Fails, "on 1 of 2 programs; not on gups (9 %)."),
-            judged("H-RM-13", Kind::Side, Verdict::NotShown, ""),
+            judged("H-RM-13", Kind::Side, Verdict::NotShown, "not counted: bfs (2 %)."),
             judged("H-RM-14", Kind::Side, Verdict::Holds, ""),
             judged("H-RM-15", Kind::Side, Verdict::Holds, ""),
             judged("H-DS-4", Kind::Side, Verdict::Holds, ""),
@@ -130,9 +142,17 @@ mod tests {
         assert_eq!(
             rmm15.not,
             "H-RM-11: Walks are few (fails: on 1 of 2 programs; not on gups (9 %)); side remarks not shown on these \
-             programs: H-RM-13."
+             programs: H-RM-13 (not counted: bfs (2 %))."
         );
         assert!(of(&[]).is_empty());
+    }
+
+    #[test]
+    fn many_side_remarks_are_named_only() {
+        let all = [3, 4, 9].map(|n| judged(&format!("H-RM-{n}"), Kind::Side, Verdict::Fails, "on 0 of 1 program."));
+        assert_eq!(of(&all.iter().collect::<Vec<_>>())[0].not, "side remarks that fail: H-RM-3, -4 and -9.");
+        assert_eq!(brief("on 2 of 2 programs: a (1; 2) and b. More.", 1), "on 2 of 2 programs");
+        assert_eq!(brief("means: 4 KB 1.5 %; THP 2 %; x.", 2), "means: 4 KB 1.5 %; THP 2 %");
     }
 
     #[test]

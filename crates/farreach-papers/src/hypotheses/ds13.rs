@@ -298,4 +298,17 @@ mod tests {
         assert_eq!(verdict(Some(9_240)), (Verdict::Holds, false));
         assert_eq!(verdict(Some(10_000)), (Verdict::Fails, false), "in the database no fewer are inside");
     }
+
+    /// Most misses inside, but fewer than claimed, leave the claim open; most outside are the opposite.
+    #[test]
+    fn h_ds_1_is_short_of_its_share_or_refuted() {
+        let program = Program { name: "kv".into(), ..Program::default() };
+        let set = Set { large: vec![program], ..Set::default() };
+        let verdict = |inside: u64| {
+            let mut results = Results::default();
+            results.insert(Request::machine("kv", DS_TRACKED), with(10_000, inside));
+            (CLAIMS[0].judge)(&results, &set).verdict
+        };
+        assert_eq!([10_000, 9_836, 3].map(verdict), [Verdict::Holds, Verdict::NotShown, Verdict::Fails]);
+    }
 }
