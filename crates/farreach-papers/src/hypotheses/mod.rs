@@ -7,6 +7,7 @@ mod hypothesis;
 mod judge;
 mod ps;
 mod rmm15;
+mod rmm15_walks;
 mod sv97;
 mod t94_designs;
 mod t94_os;
@@ -22,8 +23,16 @@ pub static HYPOTHESES: std::sync::LazyLock<Vec<&'static Hypothesis>> = std::sync
     all
 });
 
-const FAMILIES: &[&[Hypothesis]] =
-    &[ps::CLAIMS, t94_designs::CLAIMS, t94_os::CLAIMS, t94_sizes::CLAIMS, sv97::CLAIMS, ds13::CLAIMS, rmm15::CLAIMS];
+const FAMILIES: &[&[Hypothesis]] = &[
+    ps::CLAIMS,
+    t94_designs::CLAIMS,
+    t94_os::CLAIMS,
+    t94_sizes::CLAIMS,
+    sv97::CLAIMS,
+    ds13::CLAIMS,
+    rmm15::CLAIMS,
+    rmm15_walks::CLAIMS,
+];
 
 #[cfg(test)]
 mod tests {
