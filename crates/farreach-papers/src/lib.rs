@@ -12,9 +12,11 @@
 //! line runs the requests and stores the results. It must not know mechanisms either: a machine is a name, as
 //! `--machine` takes it.
 
+mod codes;
 mod commands;
 mod ds13;
 mod expected_rows;
+mod heads;
 pub mod hypotheses;
 mod large;
 pub mod machines;
@@ -26,13 +28,14 @@ mod registry;
 mod results;
 mod rmm15;
 mod servers;
+mod stress;
 mod study;
 mod sv97;
 mod t94;
 
 pub use farreach_types::papers::{
-    Bars, Cell, Chart, Column, Finding, Judged, Origin, PAPERS_SCHEMA, Papers, Program, Row, Section, Series, Table,
-    Verdict,
+    Bars, Cell, Chart, Code, Column, Finding, Head, Judged, Kind, Origin, PAPERS_SCHEMA, Papers, Program, Row, Section,
+    Series, Table, Verdict,
 };
 pub use hypotheses::{HYPOTHESES, Hypothesis};
 pub use registry::{STUDIES, show, study, with_claims};

@@ -1,6 +1,8 @@
 //! All studies, and the report of studies with the claims that rest on them.
 
+use crate::codes;
 use crate::commands;
+use crate::heads;
 use crate::hypotheses::HYPOTHESES;
 use crate::results::{Request, Results, Set};
 use crate::study::Study;
@@ -88,6 +90,7 @@ pub(crate) fn shown(study: &Study, results: &Results, set: &Set) -> Section {
     commands::add(study, results, set, &mut section);
     let claims = HYPOTHESES.iter().filter(|h| h.studies.first() == Some(&study.id));
     section.verdicts = claims.map(|h| h.judged(results, set)).collect();
+    section.codes = codes::of(&section);
     section
 }
 
@@ -95,10 +98,13 @@ pub(crate) fn shown(study: &Study, results: &Results, set: &Set) -> Section {
 pub fn show(studies: &[&Study], results: &Results, set: &Set) -> Papers {
     let requests: Vec<Request> = studies.iter().flat_map(|s| (s.plan)(results, set)).collect();
     let run: std::collections::BTreeSet<&str> = commands::names(&requests).collect();
-    Papers {
+    let mut papers = Papers {
         schema: PAPERS_SCHEMA.into(),
         set: set.name.clone(),
         programs: set.all().filter(|p| run.contains(p.name.as_str())).cloned().collect(),
+        heads: Vec::new(),
         sections: studies.iter().map(|s| shown(s, results, set)).collect(),
-    }
+    };
+    papers.heads = heads::of(&papers.verdicts());
+    papers
 }

@@ -144,6 +144,12 @@ pub fn clean(text: &str) -> String {
     text.chars().map(|c| if hidden(c) || matches!(c, '\u{fffe}' | '\u{ffff}') { '\u{fffd}' } else { c }).collect()
 }
 
+/// With a large first letter.
+pub(super) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
+}
+
 /// Width of running text.
 const TEXT: usize = 100;
 

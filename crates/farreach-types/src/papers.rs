@@ -1,7 +1,10 @@
 //! What the tables and figures of the papers show when they are measured again, as data. Reports turn it into text,
 //! pages and files.
 
+mod verdict;
+
 use serde::Serialize;
+pub use verdict::{Finding, Head, Judged, Kind, Verdict, claim_order, counts};
 
 /// One table or figure of a paper, measured.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -23,21 +26,17 @@ pub struct Section {
     /// What the reader must know: how the numbers were made, which printed cells are doubtful, what cannot be
     /// reproduced.
     pub notes: Vec<String>,
+    /// The codes in `rules`, `notes` and verdicts, such as AMB-93, in words.
+    pub codes: Vec<Code>,
 }
 
-/// A verdict with its claim.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Judged {
-    /// `H-T94-3`.
+/// A code of the specification.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Code {
+    /// `AMB-93`.
     pub id: String,
-    /// The claim, in our words.
-    pub claim: String,
-    /// What was found.
-    pub verdict: Verdict,
-    /// Why, with the numbers.
-    pub why: String,
-    /// The studies it rests on.
-    pub studies: Vec<String>,
+    /// What it says, in a few words.
+    pub words: String,
 }
 
 /// Rows of numbers.
@@ -155,6 +154,7 @@ impl Section {
             bars: Vec::new(),
             verdicts: Vec::new(),
             notes: Vec::new(),
+            codes: Vec::new(),
         }
     }
 
@@ -218,18 +218,10 @@ pub struct Papers {
     pub set: String,
     /// The programs of the sections.
     pub programs: Vec<Program>,
+    /// One for each paper of which a claim is judged here.
+    pub heads: Vec<Head>,
     /// One per table or figure.
     pub sections: Vec<Section>,
-}
-
-/// Names of the papers in the ids of claims, in the order of the reports.
-const PAPERS: [&str; 5] = ["-T94", "-PS", "-SV", "-DS", "-RM"];
-
-/// Where a claim stands among all: by paper, then by number. `None` if the id is not of the form `H-T94-3` with a paper
-/// known here.
-pub fn claim_order(id: &str) -> Option<(usize, u32)> {
-    let (paper, number) = id.rsplit_once('-')?;
-    Some((PAPERS.iter().position(|p| paper.ends_with(p))?, number.parse().ok()?))
 }
 
 impl Papers {
@@ -263,37 +255,4 @@ impl Program {
     pub fn is_like(&self, names: &[&str]) -> bool {
         self.stands_for.split(", ").any(|own| names.iter().any(|name| own.eq_ignore_ascii_case(name)))
     }
-}
-
-/// What was found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub enum Verdict {
-    /// The claim is true of what was measured.
-    #[serde(rename = "holds")]
-    Holds,
-    /// It is not.
-    #[serde(rename = "fails")]
-    Fails,
-    /// The programs or the machines it speaks of are not there.
-    #[serde(rename = "not testable here")]
-    NotTestable,
-}
-
-impl std::fmt::Display for Verdict {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Verdict::Holds => "holds",
-            Verdict::Fails => "fails",
-            Verdict::NotTestable => "not testable here",
-        })
-    }
-}
-
-/// A verdict and why.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Finding {
-    /// What was found.
-    pub verdict: Verdict,
-    /// Why, with the numbers.
-    pub why: String,
 }

@@ -27,7 +27,9 @@ fn numbers_and_verdicts_of_the_small_set_are_the_accepted_ones() {
         ids == ["--all"] || ids.iter().any(|id| line.starts_with(&format!("{id},"))) || line.starts_with("study,")
     };
     let want: Vec<&str> = accepted.lines().filter(of_these).collect();
-    let found: Vec<&str> = ran.out.lines().collect();
+    // The head of a paper depends on which of its claims are there.
+    let head = |line: &&str| ids != ["--all"] && line.split(',').nth(1) == Some("head");
+    let found: Vec<&str> = ran.out.lines().filter(|line| !head(line)).collect();
     let gone = want.iter().filter(|line| !found.contains(line)).map(|line| format!("- {line}"));
     let new = found.iter().filter(|line| !want.contains(line)).map(|line| format!("+ {line}"));
     let changed: Vec<String> = gone.chain(new).collect();

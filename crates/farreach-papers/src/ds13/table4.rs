@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::number_text::percent;
+use crate::stress::{self, Stress};
 use farreach_types::papers::{Bars, Chart, Program, Series};
 use large::{DS_1G, DS_2M, DS_4K, DS_SEGMENT};
 
@@ -33,6 +34,11 @@ pub(crate) fn time(results: &Results, program: &str, machine: &str) -> Option<f6
     Some(large::measured(results, program, machine)?.percent())
 }
 
+/// Time with 4 KB pages beside the printed one.
+pub(crate) fn stress(results: &Results, program: &Program) -> Option<Stress> {
+    stress::least(&printed::table("ds13_table4"), "dtlb_4k_pct", program, time(results, &program.name, DS_4K))
+}
+
 /// Percent of all cycles in walks for fetches.
 fn fetch_time(results: &Results, program: &str) -> Option<f64> {
     let found = results.machine(program, DS_4K)?;
@@ -50,10 +56,14 @@ fn by_page_size(results: &Results, set: &Set, section: &mut Section) {
         table.column(name, Origin::Measured, unit);
         table.column(name, Origin::Printed, unit);
     }
+    table.column(stress::COLUMN, Origin::Measured, "");
+    let mut stressed = Vec::new();
     for Stand { program, head, row } in stands(of_ds13(set), &paper) {
         let name = &program.name;
+        let stress = paper.number(&row, "dtlb_4k_pct").zip(time(results, name, DS_4K));
+        let stress = stress.map(|(printed, measured)| Stress { of: row.clone(), measured, printed, unit: " %" });
         table.row(
-            head,
+            head.as_str(),
             vec![
                 time(results, name, DS_4K).into(),
                 paper.cell(&row, "dtlb_4k_pct"),
@@ -63,10 +73,15 @@ fn by_page_size(results: &Results, set: &Set, section: &mut Section) {
                 paper.cell(&row, "dtlb_2m_pct"),
                 time(results, name, DS_1G).into(),
                 paper.cell(&row, "dtlb_1g_pct"),
+                Stress::cell(stress.as_ref()),
             ],
         );
+        stressed.extend(stress.map(|stress| (head, stress)));
     }
     section.tables.push(table);
+    stress::note(stressed.iter().map(|(head, stress)| (head.as_str(), stress)))
+        .into_iter()
+        .for_each(|n| section.note(n));
     section.note(large::SCALED);
     section.note(large::CYCLES);
     section.note(

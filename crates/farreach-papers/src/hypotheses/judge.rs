@@ -2,38 +2,86 @@
 
 use crate::number_text::list;
 use crate::results::{Results, Set};
+use crate::stress::Stress;
 use farreach_types::papers::{Finding, Program, Verdict};
 use farreach_types::plural::with_noun;
 
-/// Programs for which something is true and those for which it is not, each with its numbers.
+/// What one program says about a claim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    /// What the claim says was measured.
+    Yes,
+    /// More than that.
+    Stronger,
+    /// The claimed direction, but less than claimed; or no difference where the claim has one.
+    Short,
+    /// The opposite.
+    No,
+    /// The program does not do what the claim is about.
+    Silent,
+}
+
+impl From<bool> for Outcome {
+    fn from(holds: bool) -> Outcome {
+        if holds { Outcome::Yes } else { Outcome::No }
+    }
+}
+
+/// For a claim with a size: reached, short of it though in its direction, or the opposite.
+pub(super) fn reached(size: bool, direction: bool) -> Outcome {
+    match (size, direction) {
+        (true, _) => Outcome::Yes,
+        (false, true) => Outcome::Short,
+        (false, false) => Outcome::No,
+    }
+}
+
+/// The programs by outcome, each with its numbers.
 #[derive(Default)]
 pub(super) struct Tally {
     pub yes: Vec<String>,
+    pub stronger: Vec<String>,
+    pub short: Vec<String>,
     pub no: Vec<String>,
+    pub silent: Vec<String>,
 }
 
-/// Asks `what` about each program. The answer is whether it holds, and the numbers. `None`: the program was not run for
-/// it, or the claim is not about it.
-pub(super) fn tally<'a>(
+/// Asks `what` about each program. The answer is the outcome and the numbers. `None`: the program was not run for it.
+pub(super) fn tally<'a, O: Into<Outcome>>(
     programs: impl Iterator<Item = &'a Program>,
-    what: impl Fn(&Program) -> Option<(bool, String)>,
+    what: impl Fn(&Program) -> Option<(O, String)>,
 ) -> Tally {
     let mut tally = Tally::default();
     for program in programs {
-        if let Some((holds, numbers)) = what(program) {
-            let side = if holds { &mut tally.yes } else { &mut tally.no };
+        if let Some((outcome, numbers)) = what(program) {
+            let side = match outcome.into() {
+                Outcome::Yes => &mut tally.yes,
+                Outcome::Stronger => &mut tally.stronger,
+                Outcome::Short => &mut tally.short,
+                Outcome::No => &mut tally.no,
+                Outcome::Silent => &mut tally.silent,
+            };
             side.push(format!("{} ({numbers})", program.name));
         }
     }
     tally
 }
 
+/// Of a program with too little stress only what breaks a limit counts: little overhead cannot show how much of it a
+/// design saves.
+pub(super) fn if_stressed(stress: Option<Stress>, (outcome, numbers): (Outcome, String)) -> (Outcome, String) {
+    match stress.filter(|s| s.too_little() && outcome != Outcome::No) {
+        Some(stress) => (Outcome::Silent, format!("{}; {numbers}", stress.words())),
+        None => (outcome, numbers),
+    }
+}
+
 /// As [`tally`], the programs that stand for one of `names` apart from the others. The former show which one they stand
 /// for.
-pub(super) fn tally_named<'a>(
+pub(super) fn tally_named<'a, O: Into<Outcome>>(
     programs: impl Iterator<Item = &'a Program> + Clone,
     names: &[&str],
-    what: impl Fn(&Program) -> Option<(bool, String)>,
+    what: impl Fn(&Program) -> Option<(O, String)>,
 ) -> (Tally, Tally) {
     let named = tally(programs.clone().filter(|p| p.is_like(names)), |p| {
         let own: Vec<&str> = names.iter().copied().filter(|name| p.is_like(&[name])).collect();
@@ -63,58 +111,86 @@ pub(super) fn can((named, others): (Tally, Tally)) -> Finding {
 }
 
 impl Tally {
+    /// Nothing was run for it.
     pub fn is_empty(&self) -> bool {
-        self.yes.is_empty() && self.no.is_empty()
+        self.counted() == 0 && self.silent.is_empty()
+    }
+
+    fn right(&self) -> usize {
+        self.yes.len() + self.stronger.len()
+    }
+
+    /// Programs that do what the claim is about.
+    pub fn counted(&self) -> usize {
+        self.right() + self.short.len() + self.no.len()
     }
 
     /// The text: on how many of how many programs the claim holds, and on which it does not. `all`: also on which it
     /// does.
     pub fn said(&self, all: bool) -> String {
-        let mut text =
-            format!("on {} of {}", self.yes.len(), with_noun((self.yes.len() + self.no.len()) as u64, "program"));
-        if !self.no.is_empty() {
-            text += &format!("; not on {}", list(&self.no));
+        let mut parts = Vec::new();
+        let alone = self.no.is_empty() && self.short.is_empty() && self.stronger.is_empty();
+        if self.counted() > 0 {
+            let which = if all && alone { format!(": {}", list(&self.yes)) } else { String::new() };
+            parts.push(format!("on {} of {}{which}", self.right(), with_noun(self.counted() as u64, "program")));
         }
-        if all && !self.yes.is_empty() {
-            text += if self.no.is_empty() { ": " } else { "; it holds on " };
-            text += &list(&self.yes);
+        let mut part = |words: &str, programs: &[String]| {
+            if !programs.is_empty() {
+                parts.push(format!("{words} {}", list(programs)));
+            }
+        };
+        part("not on", &self.no);
+        part("less than claimed on", &self.short);
+        part("more than claimed on", &self.stronger);
+        if all && !alone {
+            part("it holds on", &self.yes);
         }
-        text + "."
+        part("not counted:", &self.silent);
+        parts.join("; ") + "."
     }
 
-    fn judged(&self, right: bool, all: bool) -> Finding {
-        match (self.is_empty(), right) {
-            (true, _) => untestable("no program it speaks of was run."),
-            (_, true) => holds(self.said(all)),
-            (_, false) => fails(self.said(all)),
+    fn judged(&self, verdict: Verdict, all: bool) -> Finding {
+        if self.is_empty() {
+            return untestable("no program it speaks of was run.");
         }
+        let verdict = if self.counted() == 0 { Verdict::NotShown } else { verdict };
+        Finding { verdict, why: self.said(all) }
     }
 
-    /// The claim is about all of them.
+    /// The claim is about all of them: one opposite refutes it.
     pub fn all(self) -> Finding {
-        self.judged(self.no.is_empty(), true)
+        let verdict = match (self.no.is_empty(), self.short.is_empty(), self.yes.is_empty()) {
+            (false, ..) => Verdict::Fails,
+            (_, false, _) => Verdict::NotShown,
+            (_, _, false) => Verdict::Holds,
+            (_, _, true) => Verdict::Stronger,
+        };
+        self.judged(verdict, true)
     }
 
-    /// The claim is about most of them: more than half.
+    /// The claim is about most of them, more than half: opposites on half of them refute it.
     pub fn most(self) -> Finding {
-        self.judged(self.yes.len() > self.no.len(), false)
+        let n = self.counted();
+        let verdict = match () {
+            () if 2 * self.stronger.len() > n => Verdict::Stronger,
+            () if 2 * self.right() > n => Verdict::Holds,
+            () if 2 * self.no.len() >= n => Verdict::Fails,
+            () => Verdict::NotShown,
+        };
+        self.judged(verdict, false)
     }
 
-    /// The claim says that there are such programs.
+    /// The claim says that there are such programs. Others do not refute it.
     pub fn some(self) -> Finding {
-        self.judged(!self.yes.is_empty(), true)
+        self.judged(if self.right() > 0 { Verdict::Holds } else { Verdict::NotShown }, true)
     }
 }
 
-/// Holds if all do; fails if one does.
+/// The verdict on a claim of several parts: the first of these that one of them has. Without any of them it is stronger
+/// than claimed if all parts are.
 pub(super) fn worst<const N: usize>(all: [Verdict; N]) -> Verdict {
-    if all.contains(&Verdict::Fails) {
-        Verdict::Fails
-    } else if all.contains(&Verdict::NotTestable) {
-        Verdict::NotTestable
-    } else {
-        Verdict::Holds
-    }
+    let first = [Verdict::Fails, Verdict::NotShown, Verdict::NotTestable, Verdict::Holds];
+    first.into_iter().find(|v| all.contains(v)).unwrap_or(Verdict::Stronger)
 }
 
 /// Two machines on a program: whether the misses of the first are `right` beside those of the second.
@@ -124,14 +200,14 @@ pub(super) fn compared(
     one: &str,
     other: &str,
     right: fn(u64, u64) -> bool,
-) -> Option<(bool, String)> {
+) -> Option<(Outcome, String)> {
     let (a, b) = (results.misses(&p.name, one)?, results.misses(&p.name, other)?);
     let sign = match a.cmp(&b) {
         std::cmp::Ordering::Less => "<",
         std::cmp::Ordering::Equal => "=",
         std::cmp::Ordering::Greater => ">",
     };
-    Some((right(a, b), format!("{a} {sign} {b}")))
+    Some((reached(right(a, b), a == b), format!("{a} {sign} {b}")))
 }
 
 /// The same on each program.
@@ -151,48 +227,9 @@ pub(super) fn untestable(why: impl Into<String>) -> Finding {
     Finding { verdict: Verdict::NotTestable, why: why.into() }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn program(name: &str, like: &str) -> Program {
-        Program { name: name.into(), stands_for: like.into(), ..Program::default() }
-    }
-
-    /// Programs with an `x` in their names.
-    fn with_x(p: &Program) -> Option<(bool, String)> {
-        (p.name != "absent").then(|| (p.name.contains('x'), p.name.len().to_string()))
-    }
-
-    #[test]
-    fn every_verdict_says_on_how_many_programs_and_on_which_not() {
-        let programs = [program("ax", ""), program("bb", ""), program("cx", ""), program("absent", "")];
-        let of = |from: usize, to: usize| tally(programs[from..to].iter(), with_x);
-        let text = |finding: Finding| format!("{}: {}", finding.verdict, finding.why);
-        assert_eq!(text(of(0, 4).all()), "fails: on 2 of 3 programs; not on bb (2); it holds on ax (2) and cx (2).");
-        assert_eq!(text(of(0, 4).most()), "holds: on 2 of 3 programs; not on bb (2).");
-        assert_eq!(text(of(0, 2).most()), "fails: on 1 of 2 programs; not on bb (2).");
-        assert_eq!(text(of(1, 2).some()), "fails: on 0 of 1 program; not on bb (2).");
-        assert_eq!(text(of(2, 4).all()), "holds: on 1 of 1 program: cx (2).");
-        assert_eq!(of(3, 4).most().verdict, Verdict::NotTestable);
-    }
-
-    #[test]
-    fn a_claim_that_names_programs_is_judged_on_their_stand_ins() {
-        let judged = |programs: &[Program]| {
-            let finding = can(tally_named(programs.iter(), &["spice", "gcc"], with_x));
-            format!("{}: {}", finding.verdict, finding.why)
-        };
-        let (mine, other) = (program("lu", "spice, ML"), program("ax", "coral"));
-        assert_eq!(
-            judged(&[mine.clone(), other.clone()]),
-            "fails: on 0 of 1 program; not on lu (spice: 2). Of the other programs: on 1 of 1 program: ax (2)."
-        );
-        assert_eq!(
-            judged(&[mine, program("xcc", "gcc")]),
-            "holds: on 1 of 2 programs; not on lu (spice: 2); it holds on xcc (gcc: 3)."
-        );
-        assert_eq!(judged(&[other]), "holds: no stand-in for a program it names was run; on 1 of 1 program: ax (2).");
-        assert!(judged(&[]).starts_with("not testable here"));
-    }
+pub(super) fn not_shown(why: impl Into<String>) -> Finding {
+    Finding { verdict: Verdict::NotShown, why: why.into() }
 }
+
+#[cfg(test)]
+mod tests;

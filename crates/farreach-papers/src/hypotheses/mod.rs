@@ -1,11 +1,13 @@
-//! The claims of the papers, each with a judge. If a claim fails on a program, the verdict is that it fails, and it
-//! names the program. Nothing is tuned to make a claim hold.
+//! The claims of the papers, each with a judge. A main claim is one that the abstract states, or the conclusions of a
+//! paper whose abstract has no result; all others are side remarks. A verdict is by the definitions of
+//! [`Verdict`](farreach_types::papers::Verdict) and names the programs; nothing is tuned to make a claim hold.
 
 mod ds13;
 mod hypothesis;
 mod judge;
 mod ps;
 mod rmm15;
+mod rmm15_walks;
 mod sv97;
 mod t94_designs;
 mod t94_os;
@@ -21,15 +23,23 @@ pub static HYPOTHESES: std::sync::LazyLock<Vec<&'static Hypothesis>> = std::sync
     all
 });
 
-const FAMILIES: &[&[Hypothesis]] =
-    &[ps::CLAIMS, t94_designs::CLAIMS, t94_os::CLAIMS, t94_sizes::CLAIMS, sv97::CLAIMS, ds13::CLAIMS, rmm15::CLAIMS];
+const FAMILIES: &[&[Hypothesis]] = &[
+    ps::CLAIMS,
+    t94_designs::CLAIMS,
+    t94_os::CLAIMS,
+    t94_sizes::CLAIMS,
+    sv97::CLAIMS,
+    ds13::CLAIMS,
+    rmm15::CLAIMS,
+    rmm15_walks::CLAIMS,
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::results::{Results, Set};
     use crate::study;
-    use farreach_types::papers::Verdict;
+    use farreach_types::papers::{Kind, Verdict};
 
     #[test]
     fn every_claim_rests_on_studies_and_has_a_number_of_its_own() {
@@ -37,6 +47,17 @@ mod tests {
         for h in HYPOTHESES.iter() {
             assert!(ids.insert(h.id), "{} twice", h.id);
             assert!(!h.studies.is_empty() && h.studies.iter().all(|s| study(s).is_some()), "{}: {:?}", h.id, h.studies);
+        }
+    }
+
+    /// The abstract, or the conclusions, name few results; the rest of a paper prints many more.
+    #[test]
+    fn each_paper_has_a_few_main_claims() {
+        let number =
+            |start: &str, kind| HYPOTHESES.iter().filter(|h| h.id.starts_with(start) && h.kind == kind).count();
+        for paper in ["H-T94-", "H-PS-", "H-SV-", "H-DS-", "H-RM-"] {
+            let (main, side) = (number(paper, Kind::Main), number(paper, Kind::Side));
+            assert!((1..=3).contains(&main) && side > main, "{paper}: {main} and {side}");
         }
     }
 

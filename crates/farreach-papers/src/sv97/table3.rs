@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::printed;
+use crate::stress::{self, Stress};
 use crate::study::Study;
 use farreach_types::papers::{Origin, Section, Table};
 
@@ -33,6 +34,7 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     );
     table.column("softvm", Origin::Measured, "CPI");
     table.column("softvm", Origin::Printed, "CPI");
+    table.column(stress::COLUMN, Origin::Measured, "");
     table.column("mips", Origin::Measured, "CPI");
     table.column("softvm", Origin::Measured, "% of run time");
     table.column("softvm", Origin::Measured, "total CPI");
@@ -42,13 +44,17 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     modified.column("rise", Origin::Measured, "%");
     modified.column("if half were modified", Origin::Computed, "CPI");
     let on = |p: &Program| results.machine(&p.name, SOFTVM);
+    let mut stressed = Vec::new();
     for p in programs(set) {
         let found = on(p);
+        let stress = paper.number(like(p), "overhead_cpi").zip(found.and_then(overhead));
+        let stress = stress.map(|(printed, measured)| Stress { of: like(p).into(), measured, printed, unit: " CPI" });
         table.row(
             head(p),
             vec![
                 found.and_then(overhead).into(),
                 paper.cell(like(p), "overhead_cpi"),
+                Stress::cell(stress.as_ref()),
                 overhead_of(results, p, MIPS).into(),
                 found.and_then(percent_of_time).into(),
                 found.and_then(|m| Some(rest(m)? + overhead(m)?)).into(),
@@ -63,6 +69,7 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
                 found.and_then(overhead).map(|cpi| 1.5 * cpi).into(),
             ],
         );
+        stressed.extend(stress.map(|stress| (head(p), stress)));
     }
     let average = |value: &dyn Fn(&Program) -> Option<f64>| Cell::from(mean(programs(set).map(value)));
     if programs(set).next().is_some() {
@@ -71,6 +78,7 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
             vec![
                 average(&|p| overhead_of(results, p, SOFTVM)),
                 paper.cell("weighted average", "overhead_cpi"),
+                Cell::Nothing,
                 average(&|p| overhead_of(results, p, MIPS)),
                 average(&|p| on(p).and_then(percent_of_time)),
                 average(&|p| on(p).and_then(|m| Some(rest(m)? + overhead(m)?))),
@@ -78,6 +86,9 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         );
     }
     section.tables = vec![table, modified];
+    stress::note(stressed.iter().map(|(head, stress)| (head.as_str(), stress)))
+        .into_iter()
+        .for_each(|n| section.note(n));
     section.note("The printed mean is weighted, by weights that are not given; the measured one is arithmetic.");
     section.note(
         "The paper estimates write-backs: half of the misses displace a modified line, so overhead times 1.5. Here \

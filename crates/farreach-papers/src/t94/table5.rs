@@ -3,6 +3,7 @@
 use super::*;
 use crate::machines::{CACHE, SINGLE};
 use crate::printed;
+use crate::stress::{self, Stress};
 use crate::study::Study;
 use farreach_types::papers::{Origin, Section, Table};
 
@@ -25,10 +26,14 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     table.column("misses", Origin::Printed, "thousand");
     table.column("user time on misses", Origin::Measured, "%");
     table.column("user time on misses", Origin::Printed, "%");
+    table.column(stress::COLUMN, Origin::Measured, "");
     table.column("cache misses", Origin::Measured, "misses");
     table.column("cache misses", Origin::Printed, "thousand");
+    let mut stressed = Vec::new();
     for p in &set.programs {
         let m = results.measured(&p.name, SINGLE);
+        let time = m.and_then(|m| m.machine.cost.percent_of_time);
+        let stress = stress::least(&paper, "pct_user_time_40cycle", p, time);
         table.row(
             head(p),
             vec![
@@ -38,14 +43,19 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
                 super::printed(&paper, p, "peak_mem_mb"),
                 misses(results, p, SINGLE),
                 super::printed(&paper, p, "user_tlb_misses_k_64e_fa_4k"),
-                m.and_then(|m| m.machine.cost.percent_of_time).into(),
+                time.into(),
                 super::printed(&paper, p, "pct_user_time_40cycle"),
+                Stress::cell(stress.as_ref()),
                 cache_misses(results, &p.name).into(),
                 super::printed(&paper, p, "user_plus_kernel_cache_misses_k"),
             ],
         );
+        stressed.extend(stress.map(|stress| (head(p), stress)));
     }
     section.tables.push(table);
+    stress::note(stressed.iter().map(|(head, stress)| (head.as_str(), stress)))
+        .into_iter()
+        .for_each(|n| section.note(n));
     section.note(SUBSTITUTES);
     section.note(
         "Cache misses: references that miss a direct-mapped cache of 1 MB in lines of 32 bytes (T94-74), one for \

@@ -1,10 +1,12 @@
-//! One page for all tables and figures: no script, no network. First the verdicts, then each study with its numbers.
+//! One page for all tables and figures: no script, no network. First the papers in three lines each, then the verdicts,
+//! then each study with its numbers, then the words and codes.
 
 use super::cells::{Stands, shown, stands, under};
 use super::charts::{bars, chart};
-use crate::format::clean;
+use super::codes::{self, marked};
+use crate::format::{clean, sentence};
 use crate::html::{POLICY, STYLE};
-use farreach_types::papers::{Column, Judged, Origin, Papers, Section, Table, Verdict};
+use farreach_types::papers::{Code, Column, Head, Judged, Kind, Origin, Papers, Section, Table, Verdict, counts};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const OWN_STYLE: &str = include_str!("style.css");
@@ -12,7 +14,11 @@ const OWN_STYLE: &str = include_str!("style.css");
 /// The page.
 pub fn render(papers: &Papers) -> String {
     let verdicts = papers.verdicts();
-    let number = |verdict| verdicts.iter().filter(|v| v.verdict == verdict).count();
+    let title = match &papers.heads[..] {
+        [] => None,
+        [one] => Some(format!("{}: {}", one.paper, one.counts)),
+        all => Some(format!("{} papers, {} claims: {}", all.len(), verdicts.len(), counts(verdicts.iter().copied()))),
+    };
     let programs: Vec<String> = papers.programs.iter().map(|p| clean(&p.name)).collect();
     let markup = html! {
         (DOCTYPE)
@@ -27,12 +33,8 @@ pub fn render(papers: &Papers) -> String {
             body {
                 header {
                     p.eyebrow { "farreach · the papers' tables and figures, measured again" }
-                    @if !verdicts.is_empty() {
-                        h1 {
-                            "Of " (verdicts.len()) " claims, " (number(Verdict::Holds)) " hold, "
-                            (number(Verdict::Fails)) " fail, " (number(Verdict::NotTestable)) " cannot be tested here"
-                        }
-                    }
+                    @if let Some(title) = title { h1 { (title) } }
+                    @for h in &papers.heads { (head(h, papers.heads.len() > 1)) }
                     p.source { "Programs, " (papers.set) " set: " (programs.join(", ")) }
                     nav.toc { @for s in &papers.sections { a href={ "#" (s.id) } { (s.id) } " " } }
                 }
@@ -51,6 +53,7 @@ pub fn render(papers: &Papers) -> String {
                         }
                     }
                     @for s in &papers.sections { (section(s)) }
+                    (words(papers))
                 }
             }
         }
@@ -60,9 +63,51 @@ pub fn render(papers: &Papers) -> String {
 
 fn class(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Holds => "holds",
+        Verdict::Holds | Verdict::Stronger => "holds",
+        Verdict::NotShown => "open",
         Verdict::Fails => "fails",
         Verdict::NotTestable => "untested",
+    }
+}
+
+fn badge(v: &Judged) -> Markup {
+    html! {
+        span class={ "badge " (class(v.verdict)) } title=(v.verdict.meaning()) { (v.verdict) }
+        @if v.kind == Kind::Main { " " span.main { (v.kind) } }
+    }
+}
+
+/// A paper in three lines. `named`: with its name and its verdicts in numbers, which the title has where it is alone.
+fn head(h: &Head, named: bool) -> Markup {
+    html! {
+        div.paper {
+            @if named { h2 { (h.paper) ", " (h.title) ": " (h.counts) } }
+            dl {
+                @for (name, text) in
+                    [("Claimed", &h.claimed), ("Holds here", &h.holds), ("Does not, and why", &h.not)]
+                {
+                    div { dt { (name) } dd { (sentence(&clean(text))) } }
+                }
+            }
+        }
+    }
+}
+
+/// What the verdicts and the codes on the page mean.
+fn words(papers: &Papers) -> Markup {
+    let there = |verdict: &Verdict| papers.verdicts().iter().any(|v| v.verdict == *verdict);
+    let verdicts: Vec<Verdict> = Verdict::ALL.into_iter().filter(there).collect();
+    let codes = codes::all(papers);
+    html! {
+        @if !verdicts.is_empty() || !codes.is_empty() {
+            section id="words" {
+                h2 { "Words and codes used on this page" }
+                dl.words {
+                    @for v in verdicts { div { dt { (v) } dd { (sentence(v.meaning())) "." } } }
+                    @for c in codes { div { dt { (c.id) } dd { (sentence(&clean(&c.words))) "." } } }
+                }
+            }
+        }
     }
 }
 
@@ -71,18 +116,20 @@ fn linked(v: &Judged) -> Markup {
     html! {
         tr {
             td { a href={ "#" (v.studies.first().map_or("", String::as_str)) } { (v.id) } }
-            td { span class={ "badge " (class(v.verdict)) } { (v.verdict) } }
+            td { (badge(v)) }
             td { (v.claim) "." }
         }
     }
 }
 
-fn verdict(v: &Judged) -> Markup {
+fn verdict(v: &Judged, codes: &[Code]) -> Markup {
     html! {
         tr {
             td { (v.id) }
-            td { span class={ "badge " (class(v.verdict)) } { (v.verdict) } }
-            td { details open[v.verdict == Verdict::Fails] { summary { (v.claim) "." } p { (clean(&v.why)) } } }
+            td { (badge(v)) }
+            td {
+                details open[v.verdict != Verdict::Holds] { summary { (v.claim) "." } p { (marked(&v.why, codes)) } }
+            }
         }
     }
 }
@@ -110,16 +157,16 @@ fn section(section: &Section) -> Markup {
     html! {
         section id=(section.id) {
             h2 { (section.title) }
-            p.lead { code { (section.id) } " · " (section.rules) }
+            p.lead { code { (section.id) } " · " (marked(&section.rules, &section.codes)) }
             @if !section.verdicts.is_empty() {
-                table.verdicts { tbody { @for v in &section.verdicts { (verdict(v)) } } }
+                table.verdicts { tbody { @for v in &section.verdicts { (verdict(v, &section.codes)) } } }
             }
             div.charts[small] {
                 @for c in &section.charts { (if small { chart(c, 200.0, 150.0) } else { chart(c, 560.0, 300.0) }) }
             }
             @for b in &section.bars { (bars(b, 230.0)) }
             @for t in &section.tables { (table(t)) }
-            @for note in &section.notes { p.note { (clean(note)) } }
+            @for note in &section.notes { p.note { (marked(note, &section.codes)) } }
         }
     }
 }

@@ -1,35 +1,51 @@
 //! The claims and verdicts as a Markdown table, for documents.
 
-use farreach_types::papers::{Papers, Verdict};
+use super::codes::of_verdicts;
+use crate::format::{clean, sentence};
+use farreach_types::papers::{Papers, counts};
 
-/// One row per claim.
+/// The heads of the papers, one row per claim, and the codes in words.
 pub fn render(papers: &Papers) -> String {
     let verdicts = papers.verdicts();
-    let number = |verdict| verdicts.iter().filter(|v| v.verdict == verdict).count();
+    let small = if papers.set == "small" { " --small" } else { "" };
+    let cell = |text: &str| clean(text).replace('|', "\\|");
     let mut out = format!(
         "# The claims of the papers on the {} set of programs\n\n\
-         <!-- Made by `farreach papers --all{} --markdown`. -->\n\n\
-         {} claims: {} hold, {} fail, {} cannot be tested here. The numbers behind a claim: \
-         `farreach papers STUDY{}`, with the study named beside it.\n\n\
-         | claim | | verdict | what was found | study |\n|---|---|---|---|---|\n",
+         <!-- Made by `farreach papers --all{small} --markdown`. -->\n\n\
+         {} claims; {}. The numbers behind a claim: `farreach papers STUDY{small}`, with the study named beside it.\n",
         papers.set,
-        if papers.set == "small" { " --small" } else { "" },
         verdicts.len(),
-        number(Verdict::Holds),
-        number(Verdict::Fails),
-        number(Verdict::NotTestable),
-        if papers.set == "small" { " --small" } else { "" },
+        counts(verdicts.iter().copied()),
     );
-    let cell = |text: &str| crate::format::clean(text).replace('|', "\\|");
+    for head in &papers.heads {
+        out += &format!(
+            "\n## {}: {}\n\n{}.\n\n* **Claimed**: {}\n* **Holds here**: {}\n* **Does not, and why**: {}\n",
+            head.paper,
+            head.title,
+            sentence(&head.counts),
+            clean(&head.claimed),
+            clean(&head.holds),
+            clean(&head.not),
+        );
+    }
+    out += "\n## All claims\n\n| claim | | kind | verdict | what was found | study |\n|---|---|---|---|---|---|\n";
     for v in verdicts {
         out += &format!(
-            "| {} | {} | {} | {} | {} |\n",
+            "| {} | {} | {} | {} | {} | {} |\n",
             v.id,
             cell(&v.claim),
+            v.kind,
             v.verdict,
             cell(&v.why),
             v.studies.join(", ")
         );
+    }
+    let codes = of_verdicts(papers);
+    if !codes.is_empty() {
+        out += "\n## Codes used on this page\n\n";
+        for code in codes {
+            out += &format!("* {}: {}\n", code.id, clean(&code.words));
+        }
     }
     out
 }

@@ -2,6 +2,7 @@
 
 mod cells;
 mod charts;
+mod codes;
 pub mod csv;
 pub mod html;
 pub mod markdown;

@@ -1,18 +1,19 @@
 //! Tables for a terminal. The numbers of the charts are in the tables.
 
 use super::cells::{Stands, shown, stands, under};
-use crate::format::{clean, count};
+use super::codes::in_texts;
+use crate::format::{clean, sentence};
 use crate::grid::placed;
-use farreach_types::papers::{Judged, Papers, Row, Section, Table, Verdict};
+use farreach_types::papers::{Code, Head, Judged, Kind, Papers, Row, Section, Table, counts};
 
 /// Indentation of a table.
 const INDENT: &str = "  ";
 /// Columns of text, at most.
 const WIDTH: usize = 120;
 
-/// All sections, then the verdicts in one list if there are several sections.
+/// The papers in three lines each, all sections, then the verdicts in one list if there are several sections.
 pub fn render(papers: &Papers, width: usize) -> String {
-    let mut out = String::new();
+    let mut out = papers.heads.iter().map(|h| head(h, width.min(WIDTH))).collect::<Vec<_>>().join("\n");
     for section in &papers.sections {
         if !out.is_empty() {
             out.push('\n');
@@ -22,16 +23,20 @@ pub fn render(papers: &Papers, width: usize) -> String {
     if papers.sections.len() > 1 {
         out += "\nVerdicts\n";
         for v in papers.verdicts() {
-            out += &format!("  {:10} {}\n", v.id, v.verdict);
+            let kind = if v.kind == Kind::Main { "  (main claim)" } else { "" };
+            out += &format!("  {:10} {}{kind}\n", v.id, v.verdict);
         }
-        let number = |verdict| papers.verdicts().iter().filter(|v| v.verdict == verdict).count() as u64;
-        out += &format!(
-            "\n  {} hold, {} fail, {} cannot be tested here; programs: {} set.\n",
-            count(number(Verdict::Holds)),
-            count(number(Verdict::Fails)),
-            count(number(Verdict::NotTestable)),
-            papers.set,
-        );
+        let all = counts(papers.verdicts().into_iter());
+        out += &format!("\n{}", wrapped(&format!("{}; programs: {} set.", sentence(&all), papers.set), "  ", width));
+    }
+    out
+}
+
+/// What a paper claims, what of it holds here, and what does not.
+fn head(head: &Head, width: usize) -> String {
+    let mut out = wrapped(&format!("{}, {}: {}.", head.paper, head.title, head.counts), "", width);
+    for (name, text) in [("claimed", &head.claimed), ("holds here", &head.holds), ("does not, and why", &head.not)] {
+        out += &wrapped(&format!("{name}: {}", clean(text)), "  ", width);
     }
     out
 }
@@ -58,6 +63,13 @@ fn section(section: &Section, width: usize) -> String {
     for note in &section.notes {
         out += &wrapped(note, "  ", text);
     }
+    let codes: Vec<&Code> = in_texts(section).collect();
+    if !codes.is_empty() {
+        out += "\n  Codes\n";
+    }
+    for code in codes {
+        out += &wrapped(&format!("{}: {}", code.id, clean(&code.words)), "    ", text);
+    }
     out
 }
 
@@ -69,7 +81,8 @@ fn again(table: &Table) -> String {
 }
 
 fn verdict(v: &Judged, width: usize) -> String {
-    wrapped(&format!("{}: {}.", v.id, v.claim), "  ", width)
+    let kind = if v.kind == Kind::Main { " (main claim)" } else { "" };
+    wrapped(&format!("{}{kind}: {}.", v.id, v.claim), "  ", width)
         + &wrapped(&format!("{}: {}", v.verdict.to_string().to_uppercase(), clean(&v.why)), "    ", width)
 }
 

@@ -4,4 +4,5 @@ mod fixture;
 mod page;
 mod report;
 mod report_contiguity;
+mod report_papers;
 mod report_watch;
