@@ -11,11 +11,26 @@ from typing import Any, List
 import farreach
 
 GROUPS = [
-    ("Running", ["run", "repeat", "record", "simulate", "pagesize", "contiguity", "papers"]),
+    ("Running", ["run", "repeat", "record", "simulate", "pagesize", "papers"]),
+    ("On this machine", ["trap", "watch", "advise", "contiguity"]),
+    ("Workloads", ["workloads", "Workloads", "WorkloadEntry"]),
     ("Machines", ["Machine", "machines", "area"]),
     ("Traces and arrays", ["Trace", "TraceWriter", "Batch", "Event", "Words", "formats"]),
     ("Designs in Python", ["Tlb", "Pte", "check", "Checked"]),
-    ("Results", ["Result", "MachineResult", "PageSizeResult", "ContiguityResult", "PapersResult", "Repeats", "Record"]),
+    (
+        "Results",
+        [
+            "Result",
+            "MachineResult",
+            "PageSizeResult",
+            "ContiguityResult",
+            "AdviceResult",
+            "WatchResult",
+            "PapersResult",
+            "Repeats",
+            "Record",
+        ],
+    ),
     ("Sweeps", ["sweep", "plan", "Plan", "Experiment", "Grid", "Sweep"]),
     (
         "Errors",

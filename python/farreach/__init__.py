@@ -21,12 +21,14 @@ from .errors import (
     WorkloadError,
 )
 from .machine import Machine, area, machines
+from .observe import advise, contiguity, trap, watch
 from .paper import PapersResult, papers
 from .records import MachineResult, Record
 from .repeats import Repeats, repeat
-from .result import ContiguityResult, PageSizeResult, Result
-from .study import contiguity, pagesize, record, run, simulate
+from .result import AdviceResult, ContiguityResult, PageSizeResult, Result, WatchResult
+from .study import pagesize, record, run, simulate
 from .sweeps import Experiment, Grid, Plan, Sweep, plan, sweep
+from .catalogue import WorkloadEntry, Workloads, workloads
 from .conformance import Checked, check
 from .tlb import FETCH, FILTERABLE, HIT, LOAD, MISS, STORE, SUBBLOCK_MISS, Pte, Tlb
 from .trace import Batch, Event, Trace, TraceWriter, Words, formats
@@ -39,6 +41,12 @@ __all__ = [
     "simulate",
     "pagesize",
     "contiguity",
+    "trap",
+    "watch",
+    "advise",
+    "workloads",
+    "Workloads",
+    "WorkloadEntry",
     "papers",
     "PapersResult",
     "area",
@@ -60,6 +68,8 @@ __all__ = [
     "MachineResult",
     "PageSizeResult",
     "ContiguityResult",
+    "AdviceResult",
+    "WatchResult",
     "Record",
     "Tlb",
     "Pte",

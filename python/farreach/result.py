@@ -16,9 +16,9 @@ from .records import MachineResult, Record, Workload
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from .plots import PageSizePlots, ResultPlots
+    from .plots import AdvicePlots, PageSizePlots, ResultPlots, WatchPlots
 
-__all__ = ["Result", "PageSizeResult", "ContiguityResult"]
+__all__ = ["Result", "PageSizeResult", "ContiguityResult", "AdviceResult", "WatchResult"]
 
 
 #: Characters in a line of a table in a notebook.
@@ -26,7 +26,7 @@ _NOTEBOOK_WIDTH = 140
 
 
 class Reported:
-    """Base of `Result`, `PageSizeResult` and `ContiguityResult`: what each of them can do. Their forms are those of the
+    """Base of all results but those of papers and sweeps: what each of them can do. Their forms are those of the
     command: `to_json`, `to_csv`, `to_html` and `table` give the text that it prints or writes."""
 
     _schema = ""
@@ -233,3 +233,80 @@ class ContiguityResult(Reported):
 
     def __repr__(self) -> str:
         return f"<ContiguityResult of {self._values['source']}>"
+
+
+class AdviceResult(Reported):
+    """What to change on this machine for a program: what `farreach advise --json` prints."""
+
+    _schema = "farreach.advice/1"
+
+    @property
+    def rows(self) -> List[Record]:
+        """Today, and each change that is possible here: what it saves and costs."""
+        return [Record(row) for row in self._values["rows"]]
+
+    @property
+    def recommendation(self) -> Record:
+        """What to do: `row`, `why`, and the lines to type, `now`, `lasting` and `undo`."""
+        return Record(self._values["recommendation"])
+
+    @property
+    def verifications(self) -> List[Record]:
+        """The changes that were tried, predicted and measured."""
+        return [Record(one) for one in self._values["verifications"]]
+
+    @property
+    def left_out(self) -> List[Record]:
+        """Changes that are not possible here, and why."""
+        return [Record(one) for one in self._values["left_out"]]
+
+    def to_frame(self) -> Any:
+        """A `pandas.DataFrame` with a row for each change."""
+        return frame([flat(row) for row in self._values["rows"]])
+
+    @property
+    def plot(self) -> AdvicePlots:
+        """Pictures of the result (needs altair)."""
+        need("a picture", "pandas", "altair", "vl_convert")
+        from .plots import AdvicePlots
+
+        return AdvicePlots(self.to_frame(), self._values["source"])
+
+    def __repr__(self) -> str:
+        return f"<AdviceResult of {self._values['source']}: {self._values['recommendation']['row']}>"
+
+
+class WatchResult(Reported):
+    """Which of its memory a process uses: what `farreach watch --json` prints."""
+
+    _schema = "farreach.watch/1"
+
+    @property
+    def working_sets(self) -> List[Record]:
+        """The memory that is used in an interval, by size of page."""
+        return [Record(one) for one in self._values["working_sets"]]
+
+    @property
+    def intervals(self) -> List[Record]:
+        """Interval by interval."""
+        return [Record(one) for one in self._values["intervals"]]
+
+    @property
+    def recommendation(self) -> Record:
+        """Whether huge pages would suit it: `verdict`, `text`, `reasons`, `limits`."""
+        return Record(self._values["recommendation"])
+
+    def to_frame(self) -> Any:
+        """A `pandas.DataFrame` with a row for each interval."""
+        return frame([flat(one) for one in self._values["intervals"]])
+
+    @property
+    def plot(self) -> WatchPlots:
+        """Pictures of the result (needs altair)."""
+        need("a picture", "pandas", "altair", "vl_convert")
+        from .plots import WatchPlots
+
+        return WatchPlots(self.to_frame(), self._values["source"])
+
+    def __repr__(self) -> str:
+        return f"<WatchResult of {self._values['source']}: {len(self._values['intervals'])} intervals>"

@@ -7,7 +7,6 @@ import os
 import shlex
 import subprocess
 import sys
-import tempfile
 import time
 from typing import IO, Any, Callable, List, NamedTuple, Optional, Sequence, Union
 
@@ -15,10 +14,10 @@ from . import _command, _core
 from .errors import CommandError
 from .machine import MachinesLike, listed
 from .quantities import Command, Count, PathLike, Size, count_of, seed_of, size_of, words_of
-from .result import ContiguityResult, PageSizeResult, Result
+from .result import PageSizeResult, Result
 from .trace import Trace, TraceLike, source_of
 
-__all__ = ["run", "record", "simulate", "pagesize", "contiguity"]
+__all__ = ["run", "record", "simulate", "pagesize"]
 
 #: A file by its name, or what `subprocess.run` takes: a file, a descriptor, `subprocess.DEVNULL`; None: that of this
 #: program.
@@ -249,31 +248,3 @@ def pagesize(
     assert trace is not None, "one of them is given"
     source, label = source_of(trace)
     return PageSizeResult(_core.pagesize(source, label, numbers, entries, beside, settings))
-
-
-def contiguity(
-    command: Optional[Command] = None, *, pid: Optional[int] = None, options: Sequence[str] = ()
-) -> ContiguityResult:
-    """Ranges and contiguity of a living process.
-
-    Args:
-        command: a program to run and to look at; or
-        pid: a process to look at.
-        options: further options of `farreach contiguity`.
-
-    Raises:
-        CommandError: the process cannot be looked at.
-    """
-    if (command is None) == (pid is None):
-        raise ValueError("a command or a pid is needed, and only one of them")
-    with tempfile.TemporaryDirectory() as folder:
-        output = os.path.join(folder, "result.json")
-        words = ["contiguity", "--json", "--output", output, *options]
-        words += ["-p", str(pid)] if pid is not None else ["--", *words_of(command or [])]
-        line = [_command.command(), *words]
-        done = _command.start(line, stderr=subprocess.PIPE)
-        if done.returncode == 130:
-            raise KeyboardInterrupt
-        if not os.path.exists(output):
-            raise CommandError(line, done.returncode, done.stderr.strip())
-        return ContiguityResult.load(output)

@@ -1,6 +1,7 @@
 //! Results in every form.
 
-use farreach::counts::{ContiguityResult, PageSizeResult, RunResult};
+use farreach::counts::{ADVICE_SCHEMA, CONTIGUITY_SCHEMA, PAGESIZE_SCHEMA, RESULT_SCHEMA, WATCH_SCHEMA};
+use farreach::counts::{AdviceResult, ContiguityResult, PageSizeResult, RunResult, WatchResult};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::Value;
@@ -9,6 +10,8 @@ enum Kind {
     Run(Box<RunResult>),
     Pages(Box<PageSizeResult>),
     Contiguity(Box<ContiguityResult>),
+    Advice(Box<AdviceResult>),
+    Watch(Box<WatchResult>),
 }
 
 /// A result of one of the studies.
@@ -33,6 +36,8 @@ impl Report {
             Kind::Run(result) => &**result,
             Kind::Pages(result) => &**result,
             Kind::Contiguity(result) => &**result,
+            Kind::Advice(result) => &**result,
+            Kind::Watch(result) => &**result,
         }
     }
 }
@@ -47,15 +52,13 @@ impl Report {
         }
         let value: Value = serde_json::from_str(text).map_err(|e| PyValueError::new_err(e.to_string()))?;
         Ok(Report(match value["schema"].as_str() {
-            Some(farreach::counts::RESULT_SCHEMA) => Kind::Run(read(value)?),
-            Some(farreach::counts::PAGESIZE_SCHEMA) => Kind::Pages(read(value)?),
-            Some(farreach::counts::CONTIGUITY_SCHEMA) => Kind::Contiguity(read(value)?),
+            Some(RESULT_SCHEMA) => Kind::Run(read(value)?),
+            Some(PAGESIZE_SCHEMA) => Kind::Pages(read(value)?),
+            Some(CONTIGUITY_SCHEMA) => Kind::Contiguity(read(value)?),
+            Some(ADVICE_SCHEMA) => Kind::Advice(read(value)?),
+            Some(WATCH_SCHEMA) => Kind::Watch(read(value)?),
             other => {
-                let schemas = [
-                    farreach::counts::RESULT_SCHEMA,
-                    farreach::counts::PAGESIZE_SCHEMA,
-                    farreach::counts::CONTIGUITY_SCHEMA,
-                ];
+                let schemas = [RESULT_SCHEMA, PAGESIZE_SCHEMA, CONTIGUITY_SCHEMA, ADVICE_SCHEMA, WATCH_SCHEMA];
                 let given = other.map_or_else(|| value["schema"].to_string(), |text| format!("'{text}'"));
                 return Err(PyValueError::new_err(format!(
                     "schema = {given} is not allowed: schema must be one of {}",

@@ -4,10 +4,11 @@ Every method returns an `altair` chart: `chart.save("picture.svg")` (or `.png`, 
 drawn from frames and records; they know neither results nor sweeps.
 """
 
+from .observe import AdvicePlots, WatchPlots
 from .page import page
 from .pagesize import PageSizePlots
 from .papers import PapersPlots
 from .run import ResultPlots
 from .sweep import SweepPlots
 
-__all__ = ["ResultPlots", "PageSizePlots", "SweepPlots", "PapersPlots", "page"]
+__all__ = ["ResultPlots", "PageSizePlots", "SweepPlots", "PapersPlots", "AdvicePlots", "WatchPlots", "page"]

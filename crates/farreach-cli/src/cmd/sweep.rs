@@ -1,8 +1,8 @@
 //! `farreach sweep`: many machines over many programs.
 
 use super::handover;
-use anyhow::Result;
 use crate::command::Cli;
+use anyhow::Result;
 use clap::{Args, CommandFactory};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -13,13 +13,16 @@ use std::process::ExitCode;
 /// part of the Python package: pip install './python[sweep]' in a clone. `farreach sweep --help` is that of the
 /// package, where there is one.
 #[derive(Args)]
-#[command(disable_help_flag = true, after_help = "\
+#[command(
+    disable_help_flag = true,
+    after_help = "\
 Examples:
   farreach sweep sizes.toml --dry-run                  points, passes, estimated time and disk
   farreach sweep sizes.toml --on local:4               on four processes here
   farreach sweep sizes.toml --on tcp://scheduler:8786  on a Dask cluster
   farreach sweep sizes.toml --on slurm.toml            on a batch system
-  farreach sweep report sizes.sweep --html sizes.html  pictures of a table")]
+  farreach sweep report sizes.sweep --html sizes.html  pictures of a table"
+)]
 pub struct SweepArgs {
     /// The experiment, or `report`, with options.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "EXPERIMENT.toml | report DIR")]

@@ -1,7 +1,7 @@
 //! Claims of SV97 about overhead, its causes and its size.
 
 use super::hypothesis::Hypothesis;
-use super::judge::{Outcome, fails, holds, reached, tally, untestable};
+use super::judge::{Outcome, Tally, fails, holds, reached, tally, untestable};
 use crate::micro::SNAPSHOTS;
 use crate::number_text::{cpi, percent};
 use crate::printed;
@@ -28,16 +28,10 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         judge: |results, set| {
             let on = |machine| mean(programs(set).map(|p| overhead_of(results, p, machine)));
             let (Some(softvm), Some(mips)) = (on(SOFTVM), on(MIPS)) else { return untestable("no program was run.") };
-            let each = tally(programs(set), |p| {
-                let (softvm, mips) = (overhead_of(results, p, SOFTVM)?, overhead_of(results, p, MIPS)?);
-                Some((softvm <= 0.1, format!("{}, TLB {}", cpi(softvm), cpi(mips))))
-            });
             let text = format!(
-                "mean {} against {} cycles per instruction; the paper has 0.033 and 0.042, and at most 0.1 on every \
-                 program: here {}",
+                "mean {} against {} cycles per instruction; the paper has 0.033 and 0.042.",
                 cpi(softvm),
-                cpi(mips),
-                each.said(true)
+                cpi(mips)
             );
             if softvm <= 2.0 * mips { holds(text) } else { fails(text) }
         },
@@ -348,7 +342,22 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             }
         },
     },
+    Hypothesis {
+        id: "H-SV-17",
+        kind: Side,
+        claim: "Software translation costs at most 0.1 cycles per instruction on every program, as printed",
+        studies: &["sv97-table3"],
+        judge: |results, set| at_most_a_tenth(results, set).all(),
+    },
 ];
+
+/// Programs on which software translation costs no more than the paper prints for any of its own.
+fn at_most_a_tenth(results: &Results, set: &Set) -> Tally {
+    tally(programs(set), |p| {
+        let (softvm, mips) = (overhead_of(results, p, SOFTVM)?, overhead_of(results, p, MIPS)?);
+        Some((softvm <= 0.1, format!("{}, TLB {}", cpi(softvm), cpi(mips))))
+    })
+}
 
 /// For a gain of about so many times: within, above or short of the limits.
 fn about(gain: f64, limits: std::ops::RangeInclusive<f64>) -> Outcome {
