@@ -32,7 +32,7 @@ pub(super) fn chart(chart: &Chart, width: f64, height: f64) -> Markup {
     html! {
         figure.lines {
             figcaption { (clean(&chart.title)) }
-            svg viewBox={ "0 0 " (px(all)) " " (px(tall)) } style={ "width:min(100%," (px(all)) "px)" } role="img"
+            svg viewBox={ "0 0 " (px(all)) " " (px(tall)) } style={ "width:min(100%," (px(all)) "px);min-width:min(" (px(all)) "px,34rem)" } role="img"
                 aria-label=(clean(&chart.title)) {
                 @for tick in y.ticks() {
                     line.grid x1=(px(LEFT)) x2=(px(LEFT + width)) y1=(px(top(tick))) y2=(px(top(tick))) {}
@@ -93,7 +93,7 @@ pub(super) fn bars(bars: &Bars, height: f64) -> Markup {
     html! {
         figure.lines {
             figcaption { (clean(&chart.title)) ", " (chart.y) }
-            svg viewBox={ "0 0 " (px(all)) " " (px(tall)) } style={ "width:min(100%," (px(all)) "px)" } role="img"
+            svg viewBox={ "0 0 " (px(all)) " " (px(tall)) } style={ "width:min(100%," (px(all)) "px);min-width:min(" (px(all)) "px,34rem)" } role="img"
                 aria-label=(clean(&chart.title)) {
                 @for tick in y.ticks() {
                     line.grid x1=(px(LEFT)) x2=(px(LEFT + width)) y1=(px(top(tick))) y2=(px(top(tick))) {}
