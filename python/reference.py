@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import sys
@@ -47,6 +48,7 @@ GROUPS = [
         ],
     ),
 ]
+PICTURES = ["ResultPlots", "PageSizePlots", "SweepPlots", "PapersPlots", "AdvicePlots", "WatchPlots"]
 CONSTANTS = ["FETCH", "LOAD", "STORE", "HIT", "MISS", "SUBBLOCK_MISS", "FILTERABLE"]
 _SECTION = re.compile(r"^(Args|Returns|Raises):$")
 
@@ -161,6 +163,10 @@ def main() -> str:
             lines += entry(name, getattr(farreach, name))
         if group == "Designs in Python":
             lines += constants()
+        if group == "Results":
+            lines += ["## Pictures", "", "`plot` of a result, or of the table of a sweep, is one of these.", ""]
+            for name in PICTURES:
+                lines += entry(name, getattr(importlib.import_module("farreach.plots"), name))
     text = "\n".join(wrapped(lines))
     return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
 

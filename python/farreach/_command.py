@@ -89,8 +89,8 @@ def start(line: Sequence[str], **how: Any) -> "subprocess.CompletedProcess[str]"
     return subprocess.run(line, text=True, env={**environment, _PARENT_VARIABLE: str(os.getpid())}, **how)
 
 
-def run(words: Sequence[Union[str, os.PathLike[str]]], statuses: Sequence[int] = (0,)) -> str:
-    """Runs the command and returns what it prints.
+def run(words: Sequence[Union[str, os.PathLike[str]]], statuses: Sequence[int] = (0,), silent: str = "") -> str:
+    """Runs the command and returns what it prints. `silent`: lines that begin so are not handed on.
 
     Raises:
         CommandError: it ended with another status; the message is what it said.
@@ -104,6 +104,8 @@ def run(words: Sequence[Union[str, os.PathLike[str]]], statuses: Sequence[int] =
         raise CommandError(line, done.returncode, done.stderr.strip())
     for said in done.stderr.splitlines():
         text = said[len("farreach: ") :] if said.startswith("farreach: ") else said
+        if silent and text.startswith(silent):
+            continue
         warning = text.startswith("warning: ")
         log.log(logging.WARNING if warning else logging.INFO, "%s", text[len("warning: ") :] if warning else text)
     return str(done.stdout)

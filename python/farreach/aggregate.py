@@ -6,6 +6,7 @@ several machines at one place, or lacks a case that others have, is refused.
 
 from __future__ import annotations
 
+import difflib
 import math
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -39,8 +40,7 @@ def chosen(frame: Any, where: Optional[Mapping[str, Any]]) -> Any:
         ValueError: there is no such column, or no such row.
     """
     for name, wanted in (where or {}).items():
-        if name not in frame:
-            raise ValueError(f"the table has no column {name!r}; it has {', '.join(frame.columns)}")
+        column_of(frame, name)
         several = list(wanted) if isinstance(wanted, (list, tuple, set, range)) else [wanted]
         rows = frame[frame[name].isin(several)]
         if not len(rows):
@@ -63,9 +63,26 @@ def labels(frame: Any, apart: Sequence[str]) -> List[str]:
     for kind, rows in frame.groupby("config.kind", sort=False):
         keys = [name for name in varied(rows) if name not in apart]
         for index, row in rows[keys].iterrows():
-            words = [f"{name[len('config.') :]}={row[name]}" for name in keys if row[name] == row[name]]
+            words = [f"{name[len('config.') :]}={_text(row[name])}" for name in keys if row[name] == row[name]]
             found[index] = " ".join([str(kind), *words])
     return [found[index] for index in frame.index]
+
+
+def _text(value: Any) -> str:
+    """A value as it was given: a column with missing values has whole numbers as others."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def column_of(frame: Any, name: str) -> None:
+    """Refuses a column that there is not.
+
+    Raises:
+        ValueError: with those most like it.
+    """
+    if name not in frame:
+        near = difflib.get_close_matches(name, [str(column) for column in frame.columns], 5, 0.5)
+        like = f"; did you mean {' or '.join(near)}?" if near else f"; it has {', '.join(frame.columns[:20])}, ..."
+        raise ValueError(f"the table has no column {name!r}{like}")
 
 
 def _said(rows: Any, names: Sequence[str]) -> str:
@@ -191,8 +208,7 @@ def _base(table: Any, value: str, base: Optional[str], cases: Any) -> Any:
 def of_machines(frame: Any, value: str, how: Mean) -> Combined:
     """One value for each machine of a table. Chip area is the same in all cases."""
     rows = chosen(frame, how.where)
-    if value not in rows:
-        raise ValueError(f"the table has no column {value!r}; it has {', '.join(rows.columns)}")
+    column_of(rows, value)
     if value == "area_rbe":
         areas = rows[["machine", value]].dropna().drop_duplicates("machine")
         return Combined(areas, "area in register-bit equivalents")
@@ -201,8 +217,10 @@ def of_machines(frame: Any, value: str, how: Mean) -> Combined:
 
 def best(frame: Any, y: str, how: Mean) -> Any:
     """`machine` and `y` of all machines, the one with the least `y` first."""
-    found = of_machines(frame, y, how).frame[["machine", y]]
-    return found.sort_values(y, kind="stable").reset_index(drop=True)
+    combined = of_machines(frame, y, how)
+    found = combined.frame[["machine", y]].sort_values(y, kind="stable").reset_index(drop=True)
+    found.attrs[y] = combined.title
+    return found
 
 
 def both(frame: Any, x: str, y: str, how: Mean) -> Tuple[Any, str, str]:
@@ -214,10 +232,13 @@ def both(frame: Any, x: str, y: str, how: Mean) -> Tuple[Any, str, str]:
 
 def pareto(frame: Any, x: str, y: str, how: Mean) -> Any:
     """`machine`, `x` and `y` of the machines that no other beats in both columns, least `x` first."""
-    rows = both(frame, x, y, how)[0].sort_values([x, y], kind="stable")
+    found, across, up = both(frame, x, y, how)
+    rows = found.sort_values([x, y], kind="stable")
     least, kept = float("inf"), []
     for place, value in enumerate(rows[y]):
         if value < least:
             least = value
             kept.append(place)
-    return rows.iloc[kept].reset_index(drop=True)
+    front = rows.iloc[kept].reset_index(drop=True)
+    front.attrs.update({x: across, y: up})
+    return front

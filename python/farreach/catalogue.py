@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, overload
@@ -93,7 +94,9 @@ class Workloads(Sequence[WorkloadEntry]):
         for entry in self._entries:
             if which in (entry.name, entry.name.partition("/")[2]):
                 return entry
-        raise KeyError(f"no workload {which!r}; there are {', '.join(self.keys())}")
+        near = difflib.get_close_matches(which, [name.partition("/")[2] or name for name in self.keys()], 3)
+        like = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(self.keys())}"
+        raise KeyError(f"no workload {which!r}; {like}")
 
     def __contains__(self, which: object) -> bool:
         return which in self.keys() or f"kernel/{which}" in self.keys()

@@ -63,8 +63,8 @@ class Machine:
     """A machine, completely described.
 
     Args:
-        name: a preset (`t94/partial`), a file (`mine.toml`), either with overrides (`t94/partial:entries=32`), a kind
-            of hardware with every key at its default (`kind="partial"` is an alternative), or a subclass of `Tlb`.
+        name: a preset (`t94/partial`), a file (`mine.toml`), either with overrides (`t94/partial:entries=32`), or a
+            subclass of `Tlb`. `Machine.of_kind("partial")` has every key at its default.
         keys: overrides. `farreach machines --keys NAME` explains those of a machine.
 
     Raises:
@@ -87,6 +87,17 @@ class Machine:
         elif isinstance(name, type):
             self._base, self._design = name.__name__, name
             self._toml = f'kind = "{name.__name__}"\n'
+        elif isinstance(name, Tlb):
+            kind = type(name).__name__
+            raise TypeError(f"an object of {kind} is no machine: the class {kind} is, and Machine({kind}, key=value)")
+        elif not isinstance(name, (str, os.PathLike)):
+            raise TypeError(f"{name!r} is no machine: a name, a Machine or a subclass of Tlb is")
+        elif os.fspath(name).partition(":")[0] == "this":
+            raise MachineError(
+                os.fspath(name),
+                "the processor at hand is for `advise` and for the command; `farreach machines this` "
+                "prints its description, for a file",
+            )
         else:
             self._base = self._take_apart(os.fspath(name))
         self._overrides.update({key: _text(key, value) for key, value in keys.items()})
@@ -226,8 +237,17 @@ def area(kind: str, **keys: Key) -> float:
 _DEFAULT = ["t94/single", "t94/superpage", "t94/partial", "t94/complete", "t94/set-associative"]
 
 
-def listed(given: Optional[MachinesLike]) -> List[Machine]:
-    """Machines as the user gave them: one or several, groups of presets among them."""
+def is_group(name: str) -> bool:
+    """Whether this is a group of presets, with overrides or without."""
+    return name.partition(":")[0] in {preset.partition("/")[0] for preset in _core.presets()} | {"all"}
+
+
+def listed(given: Optional[MachinesLike], none: bool = False) -> List[Machine]:
+    """Machines as the user gave them: one or several, groups of presets among them. `none`: or no machine.
+
+    Raises:
+        ValueError: there is none.
+    """
     several: Iterable[MachineLike]
     if given is None:
         several = _DEFAULT
@@ -236,12 +256,13 @@ def listed(given: Optional[MachinesLike]) -> List[Machine]:
     else:
         several = given
     found: List[Machine] = []
-    groups = {name.partition("/")[0] for name in _core.presets()} | {"all"}
     for machine in several:
         base, _, rest = machine.partition(":") if isinstance(machine, str) else ("", "", "")
-        if base in groups:
+        if base and is_group(base):
             suffix = f":{rest}" if rest else ""
             found.extend(Machine(preset._base + suffix) for preset in machines(base))
         else:
             found.append(machine if isinstance(machine, Machine) else Machine(machine))
+    if not found and not none:
+        raise ValueError(f"machines = {given!r} is not allowed: at least one machine is")
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import tempfile
 from typing import IO, Any, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
@@ -26,9 +27,17 @@ Time = Union[int, float, str]
 Sample = Union[int, str]
 
 
-def _time(value: Time) -> str:
-    """A time as the command takes it, which says what is wrong with it."""
-    return value if isinstance(value, str) else f"{value!r}s"
+_TIME = re.compile(r"\d+(\.\d+)?(ms|s|m|h)?")
+
+
+def _time(name: str, value: Time) -> str:
+    """A time as the command takes it."""
+    text = value if isinstance(value, str) else f"{value!r}s"
+    if isinstance(value, bool) or not _TIME.fullmatch(text) or float(text.rstrip("msh")) <= 0:
+        raise ValueError(
+            f"{name} = {value!r} is not allowed: seconds above 0 are, or a text such as 500ms, 90s, 5m, 2h"
+        )
+    return text
 
 
 def _run(command: str, words: Sequence[str], program: Sequence[str], **how: Any) -> Tuple[str, int]:
@@ -114,8 +123,8 @@ def trap(
     """
     given = listed(machines)
     words = ["--seed", str(seed_of(seed))]
-    for name, value in (("--for", length), ("--after", after)):
-        words += [name, _time(value)] if value is not None else []
+    for option, name, value in (("--for", "length", length), ("--after", "after", after)):
+        words += [option, _time(name, value)] if value is not None else []
     words += ["--sample", str(sample)] if sample is not None else []
     words += ["--slowdown", repr(slowdown)] if slowdown is not None else []
     words += ["--kernel"] if kernel else []
@@ -145,8 +154,8 @@ def watch(pid: int, *, length: Time = 30, interval: Optional[Time] = None, metho
     Raises:
         CommandError: the process cannot be watched.
     """
-    words = ["--pid", str(_pid(pid)), "--for", _time(length)]
-    words += ["--interval", _time(interval)] if interval is not None else []
+    words = ["--pid", str(_pid(pid)), "--for", _time("length", length)]
+    words += ["--interval", _time("interval", interval)] if interval is not None else []
     words += ["--method", method] if method is not None else []
     return WatchResult.from_json(_run("watch", words, [])[0])
 

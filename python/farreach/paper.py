@@ -163,14 +163,18 @@ def papers(
     Raises:
         CommandError: there is no such table, or a program cannot be run.
     """
+    if ids is not None and not ids:
+        raise ValueError("ids = [] is not allowed: at least one table or figure is, or None for all")
     words: List[str] = ["papers", "--json", "--seed", str(seed_of(seed))]
     words += ["--all"] if ids is None else [ids] if isinstance(ids, str) else list(ids)
     words += ["--small"] if small and not workloads else []
-    words += [word for workload in workloads for word in ("--workload", workload)]
+    # As elsewhere in Python a kernel may be called `workload:NAME`.
+    names = [name[9:] if name.startswith("workload:") else name for name in workloads]
+    words += [word for name in names for word in ("--workload", name)]
     number = count_of("limit", limit)
     words += ["--limit", str(number)] if number else []
     words += ["--cache", os.fspath(cache)] if cache is not None else []
     with tempfile.TemporaryDirectory() as folder, shown():
         html = os.path.join(folder, "papers.html")
-        values = json.loads(_command.run([*words, "--html", html]))
+        values = json.loads(_command.run([*words, "--html", html], silent="report in "))
         return PapersResult(values, Path(html).read_text(encoding="utf-8"))

@@ -49,8 +49,16 @@ class Reported:
 
     @classmethod
     def load(cls, file: Union[str, os.PathLike[str]]) -> Self:
-        """A result from a file that `save` or `--json` wrote."""
-        return cls.from_json(Path(file).read_text(encoding="utf-8"))
+        """A result from a file that `save` or `--json` wrote.
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: it is no JSON, or of another schema.
+        """
+        try:
+            return cls.from_json(Path(file).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(file)}: {error}") from None
 
     def save(self, file: Union[str, os.PathLike[str]]) -> None:
         """Writes the JSON to a file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shlex
 import subprocess
@@ -13,7 +14,7 @@ from typing import IO, Any, Callable, List, NamedTuple, Optional, Sequence, Unio
 from . import _command, _core
 from .errors import CommandError
 from .machine import MachinesLike, listed
-from .quantities import Command, Count, PathLike, Size, count_of, seed_of, size_of, words_of
+from .quantities import Command, Count, PathLike, Size, count_of, is_whole, seed_of, size_of, words_of
 from .result import PageSizeResult, Result
 from .trace import Trace, TraceLike, source_of
 
@@ -71,7 +72,14 @@ def _settings(
     plain: bool,
     progress: Progress,
 ) -> _Settings:
-    return _Settings(count_of("limit", limit), seed_of(seed), size_of("align", align), threads, plain, _shown(progress))
+    if not is_whole(threads, 0, 4096):
+        raise ValueError(f"threads = {threads!r} is not allowed: a whole number from 0 to 4096 is")
+    if not isinstance(plain, bool):
+        raise ValueError(f"plain = {plain!r} is not allowed: True or False is")
+    if not (callable(progress) or isinstance(progress, bool)):
+        raise ValueError(f"progress = {progress!r} is not allowed: True, False or a function is")
+    number, bytes_of = count_of("limit", limit), size_of("align", align)
+    return _Settings(number, seed_of(seed), bytes_of, int(threads), plain, _shown(progress))
 
 
 def run(
@@ -114,6 +122,8 @@ def run(
         KeyboardInterrupt: Ctrl-C; the program is asked to end, and killed half a second later.
     """
     words = words_of(command)
+    if cwd is not None and not os.path.isdir(cwd):
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", os.fspath(cwd))
     places = (os.fspath(path) if path is not None else None for path in (cwd, stdin, stdout))
     program = _Program(words, _command.tool_dir(), *places)
     settings = _settings(limit, seed, align, threads, plain, progress)
@@ -236,7 +246,7 @@ def pagesize(
     if (trace is None) == (command is None):
         raise ValueError("a trace or a command is needed, and only one of them")
     numbers = [size_of("sizes", size) or 0 for size in sizes or [4096 << i for i in range(10)]]
-    beside = [m._tuple() for m in listed(machines)]
+    beside = [m._tuple() for m in listed(machines, none=True)]
     settings = _settings(limit, seed, None, threads, False, progress)
     if command is not None:
         words = words_of(command)

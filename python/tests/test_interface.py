@@ -56,6 +56,54 @@ def test_seeds_are_as_numpy_has_them(cache):
         farreach.sweep(seeds=[0, -1], **keys)
 
 
+def test_limits_are_those_asked_for(cache):
+    """Also where a program ends before: it is one limit, not two."""
+    pytest.importorskip("distributed")
+    keys = dict(machines=["t94/single", "t94/partial"], cache=cache, on="local:1", quiet=True)
+    table = farreach.sweep(programs=[GUPS, "workload:gups:size=2M,references=5K"], limits="50K", **keys)
+    assert list(table.frame["limit"]) == [50_000] * 4
+    assert table.frame["workload.instructions"].nunique() == 2  # one of them ended before
+    assert len(table.best(where={"limit": 50_000})) == 2
+    assert table.best().attrs["misses"].endswith("geometric mean over 2 programs")
+
+
+def test_groups_traces_and_designs_in_sweeps(cache, shell):
+    from designs import OnePage
+
+    pytest.importorskip("distributed")
+    plan = farreach.plan(programs=farreach.Trace(shell), machines="ds13", cache=cache)
+    assert plan.points == len(farreach.machines("ds13"))
+    with pytest.raises(farreach.ExperimentError, match="OnePage: a design written in Python cannot be part of a sweep"):
+        farreach.plan(programs=GUPS, machines=[OnePage], cache=cache)
+
+
+def test_wrong_uses_are_named():
+    from designs import OnePage
+
+    for wrong, kind, match in (
+        (dict(machines=[]), ValueError, r"machines = \[\] is not allowed"),
+        (dict(machines=[OnePage()]), TypeError, "an object of OnePage is no machine: the class OnePage is"),
+        (dict(machines=[None]), TypeError, "None is no machine"),
+        (dict(machines="this"), farreach.MachineError, "processor at hand"),
+        (dict(threads=-1), ValueError, "threads = -1"),
+        (dict(threads="two"), ValueError, "threads = 'two'"),
+        (dict(plain="yes"), ValueError, "plain = 'yes'"),
+        (dict(progress="x"), ValueError, "progress = 'x'"),
+    ):
+        with pytest.raises(kind, match=match):
+            farreach.simulate(GUPS, **wrong)
+    with pytest.raises(FileNotFoundError, match="'/nope'"):
+        farreach.run("true", "t94/single", cwd="/nope")
+    with pytest.raises(ValueError, match=r"ids = \[\]"):
+        farreach.papers([])
+    with pytest.raises(ValueError, match="length = 'x'"):
+        farreach.trap("true", length="x")
+    with pytest.raises(KeyError, match="did you mean gups"):
+        farreach.workloads()["gup"]
+    with pytest.raises(ValueError, match="/etc/passwd: "):
+        farreach.Result.load("/etc/passwd")
+
+
 def test_parts_and_experiment_do_not_mix(cache):
     pytest.importorskip("distributed")
     with pytest.raises(TypeError, match="machines beside it"):

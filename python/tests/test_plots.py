@@ -140,15 +140,41 @@ def test_marks_are_means_and_never_sums():
     }
 
 
+def test_colours_are_those_of_the_values():
+    """A key whose values are numbers tells marks apart as one of texts does."""
+    table = known()
+    for color, where in (("config.factor", {"config.kind": "partial"}), ("machine", None)):
+        chart = table.plot.lines("config.entries", color=color, where=where)
+        spec = chart.to_dict()["encoding"]["color"]
+        there = {row[color] for row in values(chart)}
+        assert set(spec["scale"]["domain"]) == there and len(there) > 1
+        looks = list(zip(spec["scale"]["range"], chart.to_dict()["encoding"]["shape"]["scale"]["range"]))
+        assert len(set(looks)) == len(there)
+    from farreach.plots.base import key
+
+    names = [f"series {i}" for i in range(40)]
+    both = [key(names, "x")[part].to_dict()["scale"]["range"] for part in ("color", "shape")]
+    assert len(set(zip(*both))) == 40
+    assert table.plot.lines("config.entries").to_dict()["encoding"]["color"]["scale"]["domain"][1] == "partial factor=4"
+
+
+def test_what_is_misspelt_gets_the_names_most_like_it():
+    with pytest.raises(ValueError, match="no column 'config.entires'; did you mean config.entries"):
+        known().plot.lines("config.entires")
+    with pytest.raises(ValueError, match="no column 'mises'; did you mean misses"):
+        known().best("mises")
+
+
 def test_rankings_are_those_of_the_pictures():
     table = known()
     best = table.best()
     assert list(best["machine"]) == ["p16", "cache", "p4", "single", "single-64"]
     assert list(best["misses"]) == pytest.approx([0.2, 0.45, 0.8, 1.0, 1.0])
+    assert best.attrs["misses"] == "misses relative to single, geometric mean over 2 programs"
     assert list(table.best(where={"program": "a"})["misses"]) == [20, 50, 80, 90, 100]
     front = table.pareto()
     assert list(front["machine"]) == ["single", "p4", "p16"]
-    assert list(front["area_rbe"]) == [10, 12, 30]
+    assert list(front["area_rbe"]) == [10, 12, 30] and front.attrs["misses"] == best.attrs["misses"]
     chart = table.plot.pareto()
     marks = {row["machine"]: (row["area_rbe"], row["misses"]) for row in values(chart)}
     assert marks == {

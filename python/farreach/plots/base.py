@@ -56,14 +56,21 @@ def by_decades(values: Any) -> bool:
 
 
 def scale(values: Any) -> alt.Scale:
-    """By decades where values span more than two of them."""
-    return alt.Scale(type="log") if by_decades(values) else alt.Scale(zero=False)
+    """By decades where values span more than two of them; where there are zeros beside, from the least on."""
+    if by_decades(values):
+        return alt.Scale(type="log")
+    above = values[values > 0]
+    if values.min() == 0 and len(above) and above.max() > 100 * above.min():
+        return alt.Scale(type="symlog", constant=float(above.min()))
+    return alt.Scale(zero=False)
 
 
 def axis(values: Any) -> Any:
     """Of decades, each has a line and a number, and no other value has."""
+    values = values[values > 0] if scale(values).to_dict().get("type") == "symlog" else values
     if not by_decades(values):
-        return alt.Axis(format="~s") if values.max() >= 10_000 else alt.Undefined
+        form = "~s" if values.max() >= 10_000 else alt.Undefined
+        return alt.Axis(format=form, labelOverlap="greedy", labelSeparation=8)
     first, last = math.floor(math.log10(values.min())), math.ceil(math.log10(values.max()))
     numbers = "datum.value >= 1 ? format(datum.value, '~s') : format(datum.value, '~g')"
     decades = [10.0**power for power in range(first, last + 1)]
@@ -92,8 +99,10 @@ def below(names: Sequence[Any], **words: Any) -> alt.Legend:
 def key(names: Sequence[Any], column: str, **words: Any) -> Dict[str, Any]:
     """Colour and shape of marks by their names: both in one legend, below. Names never lie upon marks then."""
     legend = below(names, title=words.pop("title", None))
-    domain = [str(name) for name in names]
-    several = [SHAPES[i // len(COLOURS) % len(SHAPES)] if i >= len(COLOURS) else SHAPES[i] for i in range(len(domain))]
+    # As the data have them: a number is not its text.
+    domain = [name.item() if hasattr(name, "item") else name for name in names]
+    # Colours and shapes come together differently in each round of them: no two are the same.
+    several = [SHAPES[(i + i // len(COLOURS)) % len(SHAPES)] for i in range(len(domain))]
     colours = [COLOURS[i % len(COLOURS)] for i in range(len(domain))]
     field = f"{plain(column)}:N"
     return {

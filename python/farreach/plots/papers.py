@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from ..records import Record
-from .base import COLOURS, axis, below, by_decades, key, layered, lines, scale, side_by_side, sized
+from .base import COLOURS, axis, below, key, layered, lines, scale, side_by_side, sized
 
 __all__ = ["PapersPlots"]
 
@@ -66,7 +66,9 @@ class PapersPlots:
         shapes = alt.Scale(domain=known, range=[_LOOKS[origin][0] for origin in known])
         colours = alt.Scale(domain=known, range=[_LOOKS[origin][1] for origin in known])
         values = frame["value"]
-        across = alt.Scale(type="log") if by_decades(values) else alt.Scale(zero=True)
+        across = scale(values)
+        if "type" not in across.to_dict():
+            across = alt.Scale(zero=True)
         legend = below(known, title=None)
         chart = (
             alt.Chart(frame)

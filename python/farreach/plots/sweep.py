@@ -16,6 +16,9 @@ from .page import page
 
 __all__ = ["SweepPlots"]
 
+#: Lines of a picture in a report; more cannot be told apart.
+_MOST_LINES = 16
+
 
 class SweepPlots:
     """Pictures of a sweep.
@@ -35,9 +38,8 @@ class SweepPlots:
 
     def _frame(self, columns: Sequence[str], where: Optional[Mapping[str, Any]]) -> pd.DataFrame:
         frame = aggregate.chosen(self._table, where)
-        unknown = [name for name in columns if name not in frame]
-        if unknown:
-            raise ValueError(f"the table has no column {unknown[0]!r}; it has {', '.join(frame.columns)}")
+        for name in columns:
+            aggregate.column_of(frame, name)
         return frame.copy()
 
     def lines(
@@ -131,9 +133,13 @@ class SweepPlots:
                 legend=below([*front["front"], "x" * 99], title="the front"),
             )
         )
-        names = chart.mark_text(align="left", baseline="bottom", dx=5, dy=-3, fontWeight="bold").encode(text="number:N")
+        # By turns above and below: neighbours may lie close together.
+        odd = chart.transform_filter("toNumber(datum.number) % 2 == 1")
+        even = chart.transform_filter("toNumber(datum.number) % 2 == 0")
+        names = odd.mark_text(align="left", baseline="bottom", dx=5, dy=-3, fontWeight="bold").encode(text="number:N")
+        others = even.mark_text(align="right", baseline="top", dx=-5, dy=4, fontWeight="bold").encode(text="number:N")
         head = alt.TitleParams("Pareto front", subtitle=left_out(without, f"no {title(x)} is known"))
-        return layered(points + steps + on_it + names, title=head)
+        return layered(points + steps + on_it + names + others, title=head)
 
     def memory(self, y: str = "misses") -> alt.Chart:
         """Resident memory against misses, a point for each row."""
@@ -221,6 +227,13 @@ class SweepPlots:
         if not len(frame):
             return found
         for name in keys[:4]:
+            lines_of = len(set(aggregate.labels(frame, [name])))
+            if lines_of > _MOST_LINES:
+                found[f"Misses against {title(name)}"] = (
+                    f"Not drawn: {lines_of} lines would be in one picture. Choose some of them: "
+                    f"plot.lines({name!r}, where={{...}})"
+                )
+                continue
             found[f"Misses against {title(name)}"] = _drawn(partial(self.lines, name))
         if frame["area_rbe"].notna().any():
             found["Misses against area"] = _drawn(lambda mean: self.pareto(mean=mean))
@@ -245,13 +258,23 @@ class SweepPlots:
                 text = f"<p>{escape(best)}</p>"
             else:
                 named = best[0].rename(columns={"area_rbe": "area in rbe", "misses": best[1]})
-                text = f'<div class="wide">{named.to_html(index=False, float_format="{:,.4g}".format, border=0)}</div>'
+                text = f'<div class="wide">{named.to_html(index=False, float_format=_number, border=0)}</div>'
             parts.append(f"<h2>Machines that no other beats</h2>{text}")
         if self._failures:
             failed = pd.DataFrame(self._failures).to_html(index=False, border=0)
             parts.append(f'<h2>Failed</h2><div class="wide">{failed}</div>')
-        about = f"{len(table):,} points, {table['program'].nunique() if len(table) else 0} programs"
+        about = f"{len(table):,} points"
+        for name in ("program", "limit", "seed"):
+            values = [f"{value:,}" if isinstance(value, int) else f"{value}" for value in table[name].dropna().unique()]
+            if values and (name == "program" or len(values) > 1 or name == "limit"):
+                more = f" and {len(values) - 6} more" if len(values) > 6 else ""
+                about += f"; {name}{'s' * (len(values) > 1)} {', '.join(values[:6])}{more}"
         return page(f"Sweep {self._name}", about, self.charts(), "".join(parts))
+
+
+def _number(value: float) -> str:
+    """A number of a table: whole from 1,000 on."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _coloured(values: Any) -> alt.Scale:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
 from ..errors import ExperimentError
-from ..machine import Machine
+from ..machine import Machine, is_group, listed
 from ..quantities import Count, PathLike, count_of, is_whole
+from ..trace import Trace
 from . import toml
 from .grid import Grid, refuse, twice
 from .tables import program_tables, several
@@ -23,7 +24,7 @@ _MACHINE_KEYS = {"name", "grid", "list", "sample", "sample_seed", "where"}
 _TOP_KEYS = {"name", "program", "machine", "seeds", "limits", "search", "most_points"}
 
 #: What a sweep takes for a program: a path or an address of a trace, `workload:NAME`, or a table as in the TOML.
-ProgramLike = Union[PathLike, Mapping[str, Any]]
+ProgramLike = Union[PathLike, Trace, Mapping[str, Any]]
 #: What a sweep takes for a machine, or for many.
 SweptLike = Union[PathLike, Machine, Grid, Mapping[str, Any]]
 
@@ -116,8 +117,12 @@ class Experiment:
                     faults.append(f"machine {dict(given)!r}: {what}: {', '.join(sorted(_MACHINE_KEYS))} are allowed")
                 if not whats:
                     grids.append(Grid(**given))
+            elif isinstance(given, str) and is_group(given):
+                grids += listed(given)
             elif isinstance(given, (str, os.PathLike)):
                 grids.append(Grid(os.fspath(given)))
+            elif isinstance(given, type):
+                faults.append(f"machine {given.__name__}: a design written in Python cannot be part of a sweep")
             else:
                 faults.append(f"machine {given!r} is not allowed: a name or a table is")
         if not machines:

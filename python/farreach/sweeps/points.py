@@ -118,7 +118,8 @@ def row_of_point(point: Point, text: str) -> Dict[str, Any]:
     """A point as a row."""
     measured = json.loads(text)["Machine"]
     row = row_of(measured["workload"], measured["machine"])
-    # The cache may know it by other names.
-    for name in ("name", "workload.source", "workload.seed", "workload.stopped"):
+    # The cache may know it by other names. The limit is that which was asked for, also where a program ended before.
+    names = point.names()
+    for name in (*names, "name", "workload.source", "workload.seed", "workload.stopped"):
         row.pop(name, None)
-    return {**point.names(), **row}
+    return {**names, **row}

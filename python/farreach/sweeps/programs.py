@@ -238,7 +238,7 @@ def _record(table: Mapping[str, Any], label: str, path: Path, limit: Optional[in
     """
     if "command" in table:
         null = subprocess.DEVNULL
-        status = study.recorded(table["command"], path, limit, table.get("cwd"), null, None)
+        status = study.recorded(table["command"], path, limit, table.get("cwd"), null, null)
         expected = table.get("status", 0)
         # At its limit a program is ended, and has none of its own.
         if status != expected and not (limit and status == 0):

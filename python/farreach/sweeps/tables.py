@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 
 from ..machine import Machine
 from ..quantities import is_whole
+from ..trace import Trace
 from .grid import Grid
 
 __all__ = ["program_tables", "several"]
@@ -21,7 +22,7 @@ _PROGRAM_KEYS = {
 
 def several(value: Any) -> Optional[List[Any]]:
     """A list, or anything else that can be gone through, or one of its members; None: it is none of these."""
-    if value is None or isinstance(value, (str, int, Mapping, os.PathLike, Machine, Grid, type)):
+    if value is None or isinstance(value, (str, int, Mapping, os.PathLike, Machine, Grid, Trace, type)):
         return None if value is None or isinstance(value, bool) else [value]
     if isinstance(value, bytes) or not isinstance(value, Iterable):
         return None
@@ -38,6 +39,8 @@ def program_tables(given: Any, faults: List[str]) -> List[Dict[str, Any]]:
     for one in programs:
         if isinstance(one, Mapping):
             table = dict(one)
+        elif isinstance(one, Trace):
+            table = {"trace": one.file, **({"format": one.format} if one.format else {})}
         elif isinstance(one, (str, os.PathLike)):
             text = os.fspath(one)
             table = {"workload": text[9:]} if text.startswith("workload:") else {"trace": text}

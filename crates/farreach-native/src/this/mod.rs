@@ -8,6 +8,7 @@ use farreach_live::CpuidLeaf;
 use farreach_machine::MachineSpec;
 use farreach_machine::this::{Identity, Prices, describe};
 use farreach_types::Error;
+use farreach_types::addr::Bytes;
 use std::path::Path;
 
 /// The name that stands for it.
@@ -27,6 +28,22 @@ pub fn identity() -> Identity {
 /// Its description.
 pub fn toml(prices: &Prices) -> String {
     describe(&identity(), prices)
+}
+
+/// The arrays for data of its first and second level: sizes of pages in bytes, and entries.
+pub fn data_arrays() -> [Vec<(Vec<u64>, u64)>; 2] {
+    let Ok(this) = parse(NAME, 0) else { return Default::default() };
+    ["l1d", "l2"].map(|level| {
+        let texts = if this.params.has(level) { this.params.texts(level) } else { Vec::new() };
+        texts.iter().filter_map(|array| array_of(array)).collect()
+    })
+}
+
+/// `4K|2M:1024/8`: the sizes, and the number of entries.
+fn array_of(text: &str) -> Option<(Vec<u64>, u64)> {
+    let (sizes, entries) = text.split_once(':')?;
+    let sizes = sizes.split('|').map(|size| size.parse::<Bytes>().map(|size| size.0)).collect::<Result<_, _>>().ok()?;
+    Some((sizes, entries.split('/').next()?.parse().ok()?))
 }
 
 /// As [`MachineSpec::parse`], where `this[:key=value,...]` is a name too. `seed`: of everything random.
@@ -60,6 +77,13 @@ pub fn parse_all(texts: impl IntoIterator<Item = impl AsRef<str>>, seed: u64) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arrays_have_sizes_and_entries() {
+        assert_eq!(array_of("4K|2M:1024/8"), Some((vec![4096, 2 << 20], 1024)));
+        assert_eq!(array_of("1G:16"), Some((vec![1 << 30], 16)));
+        assert_eq!(array_of("4K"), None);
+    }
 
     #[test]
     fn this_is_a_name_like_any_other() {

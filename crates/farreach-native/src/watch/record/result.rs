@@ -7,7 +7,6 @@ use farreach_cost::watch::{Facts, Known, counted, entries, fullness, median, rec
 use farreach_live::own_cpu;
 use farreach_live::system::System;
 use farreach_live::watch::{Method, Watcher};
-use farreach_machine::this::{Identity, Side, arrays};
 use farreach_types::counts::{
     EntryBounds, HugePages, MappingUse, MissingMethod, Reach, WATCH_SCHEMA, WatchCost, WatchMethod, WatchResult,
 };
@@ -165,17 +164,14 @@ impl Record<'_> {
     }
 }
 
-/// The entries of this processor for data in pages of a size: those of the level that has most.
+/// The entries of this processor for data in pages of a size: those of the level that has most, as in the machine
+/// `this`.
 fn data_entries() -> impl Fn(u64) -> Option<u64> {
-    let arrays = match this::identity() {
-        Identity::X86(leaves) => arrays(&leaves),
-        Identity::Arm(_) => Vec::new(),
-    };
+    let arrays = this::data_arrays();
     move |size| {
-        let of = |level: u8| {
-            let here = arrays.iter().filter(|array| array.level == level && array.sizes.contains(&size));
-            here.filter(|array| matches!(array.side, Side::Data | Side::Both)).map(|array| array.entries).sum::<u64>()
+        let of = |level: &Vec<(Vec<u64>, u64)>| {
+            level.iter().filter(|(sizes, _)| sizes.contains(&size)).map(|(_, entries)| entries).sum::<u64>()
         };
-        [1, 2].map(of).into_iter().max().filter(|entries| *entries > 0)
+        arrays.iter().map(of).max().filter(|entries| *entries > 0)
     }
 }
