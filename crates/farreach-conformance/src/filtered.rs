@@ -4,7 +4,7 @@
 use crate::subject::Subject;
 use crate::table::Table;
 use crate::tally::need;
-use crate::watch::apply;
+use crate::watch::{apply, ask};
 use crate::world::Event;
 use farreach_hw::tlb::{Answer, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Vpn};
@@ -33,7 +33,7 @@ impl Filtered {
             return Ok(true);
         }
         self.unfiltered.clear();
-        let answer = self.tlb.access(at, pte, table, &mut self.unfiltered);
+        let answer = ask(&mut *self.tlb, at, pte, table, &mut self.unfiltered);
         self.leave();
         if answer.filterable {
             self.filter.insert((at.asid, at.vpn, at.kind));

@@ -4,7 +4,7 @@ use crate::filtered::Filtered;
 use crate::subject::Subject;
 use crate::tally::need;
 use crate::timed::Timed;
-use crate::watch::{Watch, apply};
+use crate::watch::{Watch, apply, ask};
 use crate::world::{Event, World};
 use farreach_hw::tlb::{EntryView, Outcome, Unfiltered};
 use farreach_types::counts::TlbCounts;
@@ -98,7 +98,7 @@ fn run(subject: &Subject, seed: Option<u64>, steps: usize) -> Outcomes {
     for _ in 0..steps {
         unfiltered.clear();
         outcomes.push(match world.step() {
-            Event::Lookup(at, pte) => Some(tlb.access(at, pte, &world.table, &mut unfiltered).outcome),
+            Event::Lookup(at, pte) => Some(ask(&mut *tlb, at, pte, &world.table, &mut unfiltered).outcome),
             event => {
                 apply(event, &mut *tlb, &mut unfiltered);
                 None

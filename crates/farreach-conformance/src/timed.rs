@@ -5,7 +5,7 @@
 use crate::subject::Subject;
 use crate::table::Table;
 use crate::tally::need;
-use crate::watch::apply;
+use crate::watch::{apply, ask};
 use crate::world::Event;
 use farreach_hw::tlb::filter::times::{LookupTimes, NO_PAGE, SLOTS_PER_SIDE, TimedReport};
 use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered};
@@ -80,7 +80,7 @@ impl Timed {
         } else {
             let report = self.timed.report();
             report.clear_for([true, true]);
-            let answer = self.tlb.access(at, pte, table, report);
+            let answer = ask(&mut *self.tlb, at, pte, table, report);
             self.leave();
             if answer.filterable {
                 self.filter.insert((at.vpn, at.kind));

@@ -62,7 +62,7 @@ impl Watch<'_> {
         let known = self.probe(at, table)?;
         let walk = self.counts.walk.clone();
         self.unfiltered.clear();
-        let answer = self.tlb.access(at, pte, table, &mut self.unfiltered);
+        let answer = ask(&mut *self.tlb, at, pte, table, &mut self.unfiltered);
         let hit = answer.outcome == Outcome::Hit;
         let t = self.traits;
         need(hit == known || t.controlled || (hit && t.registers) || !t.probes, || {
@@ -104,7 +104,7 @@ impl Watch<'_> {
     pub fn repeat(&mut self, at: Lookup, pte: Pte, table: &Table) -> Result<(), String> {
         let before = self.tlb.entries();
         self.unfiltered.clear();
-        let answer = self.tlb.access(at, pte, table, &mut self.unfiltered);
+        let answer = ask(&mut *self.tlb, at, pte, table, &mut self.unfiltered);
         need(answer.outcome == Outcome::Hit, || {
             format!("{at:?} is filterable, and repeated it ends as {:?}", answer.outcome)
         })?;
@@ -227,6 +227,14 @@ impl Watch<'_> {
         }
         Ok(())
     }
+}
+
+/// Passes a lookup to a design. Its program counter, for designs that need it (HW-6), is one of a few and depends on
+/// the lookup alone, so that a design that sees only some of the lookups sees the same.
+pub fn ask(tlb: &mut dyn Tlb, at: Lookup, pte: Pte, table: &Table, unfiltered: &mut Unfiltered) -> Answer {
+    let at_work = if at.kind == Kind::Fetch { at.vpn.0 << 12 } else { 0x40_0000 + at.vpn.0 % 7 * 20 };
+    tlb.latest_fetch(at_work);
+    tlb.access(at, pte, table, unfiltered)
 }
 
 /// Passes an event that is no lookup to a design.

@@ -69,6 +69,10 @@ fn main() {
             ("complete", "entries=64"),
             ("partial", "entries=64"),
             ("integrated", "entries=64"),
+            ("hierarchy", ""),
+            ("hierarchy", "l2=4K:1536/12"),
+            ("hierarchy", "l2=4K:1536/12,replacement=fifo"),
+            ("hierarchy", "l2=4K:1536/12,replacement=random"),
         ] {
             let design = design(kind).expect(kind);
             let pairs = keys.split(',').filter_map(|pair| pair.split_once('='));

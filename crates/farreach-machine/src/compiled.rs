@@ -72,9 +72,21 @@ pub(super) struct Hot<'a> {
     pub refs: &'a [HotRef],
     /// Address words.
     pub addrs: &'a [u64],
+    /// Its number, and all blocks.
+    id: u32,
+    blocks: &'a Blocks,
 }
 
 impl Hot<'_> {
+    /// The address of its i-th instruction.
+    pub fn pc(&self, i: usize) -> u64 {
+        self.blocks.get(self.id).expect("it is compiled").instrs[i].pc
+    }
+    /// Whether it fetches, and no reference comes before.
+    #[inline(always)]
+    pub fn begins_with_fetch(&self) -> bool {
+        self.instrs > 0 && self.refs.first().is_none_or(|r| r.after > 0)
+    }
     /// Instructions, or references if they are more: at least its count against a limit.
     #[inline(always)]
     pub fn limit_count(&self) -> u64 {
@@ -338,6 +350,8 @@ impl Compiled {
             instrs: quick.instrs.into(),
             refs: self.refs_of(quick),
             addrs: behind.get(..quick.words.into())?,
+            id: block_id(word),
+            blocks: &self.blocks,
         })
     }
 }

@@ -8,6 +8,7 @@
 
 mod audit;
 mod events;
+mod fetches;
 mod lookup;
 mod trap;
 
@@ -25,6 +26,7 @@ use farreach_os::Change;
 use farreach_types::Error;
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn};
 use farreach_types::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, block_id, words_behind};
+use fetches::Fetches;
 use prefetch_index::prefetch_index;
 use std::hint::select_unpredictable;
 
@@ -60,6 +62,7 @@ pub(super) struct Engine {
     readers: u32,
     current: Option<Asid>,
     running: Threads,
+    pub fetches: Fetches,
     limit: u64,
     plain: bool,
     /// Driven by traps: what stands in the place of the filter.
@@ -76,6 +79,7 @@ impl Engine {
         let ordered = instances.iter_mut().any(TlbInstance::orders_lookups);
         let opaque = (0..instances.len()).filter(|&i| instances[i].each().any(|(tlb, _)| tlb.opaque()));
         let audit = Audit::new(opaque.fold(0, |mask, design| mask | 1 << design));
+        let fetches = Fetches::new(&mut instances);
         let mask = |those: &dyn Fn(&Group) -> bool| groups.iter().filter(|g| those(g)).fold(0, |m, g| m | g.mask());
         Engine {
             full: mask(&|_| true),
@@ -93,6 +97,7 @@ impl Engine {
             compiled: Compiled::new(ordered),
             current: None,
             running: Threads::default(),
+            fetches,
             limit: limit.unwrap_or(u64::MAX),
             plain,
             mapped: None,
@@ -111,16 +116,22 @@ impl Engine {
     pub fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
         // The blocks are moved out of `self`, so that they need not be copied while the rest changes.
         let mut compiled = std::mem::take(&mut self.compiled);
-        let outcome = match self.ordered {
-            false => self.feed_blocks::<false>(&mut compiled, batch),
-            true => self.feed_blocks::<true>(&mut compiled, batch),
+        let outcome = match (self.ordered, self.fetches.wanted()) {
+            (false, false) => self.feed_blocks::<false, false>(&mut compiled, batch),
+            (true, false) => self.feed_blocks::<true, false>(&mut compiled, batch),
+            (false, true) => self.feed_blocks::<false, true>(&mut compiled, batch),
+            (true, true) => self.feed_blocks::<true, true>(&mut compiled, batch),
         };
         self.compiled = compiled;
         outcome
     }
 
-    /// `ORDERED`: notes the order of lookups.
-    fn feed_blocks<const ORDERED: bool>(&mut self, compiled: &mut Compiled, batch: &Batch) -> Result<(), Error> {
+    /// `ORDERED`: notes the order of lookups. `PC`: notes the latest fetch, too.
+    fn feed_blocks<const ORDERED: bool, const PC: bool>(
+        &mut self,
+        compiled: &mut Compiled,
+        batch: &Batch,
+    ) -> Result<(), Error> {
         // Nothing after the limit may have an effect: how much of the stream arrives after it depends on the number of
         // threads.
         if self.done() {
@@ -133,22 +144,35 @@ impl Engine {
         let mut at = 0;
         loop {
             if !self.plain {
+                let from = at;
                 at = match self.limit {
                     u64::MAX => self.count_filtered::<false, ORDERED>(compiled, batch.asid, words, at),
                     _ => self.count_filtered::<true, ORDERED>(compiled, batch.asid, words, at),
                 };
+                if PC {
+                    self.fetches.counted(from..at);
+                }
                 let room = |hot: &Hot| self.limit - self.tally.limit_count() >= hot.limit_count();
                 if let Some(hot) = compiled.hot(words, at).filter(room) {
                     at += 1 + hot.addrs.len();
-                    self.hot_block::<ORDERED>(batch.asid, hot)?;
+                    if PC {
+                        self.fetches.before(hot.begins_with_fetch(), compiled, words);
+                    }
+                    self.hot_block::<ORDERED, PC>(batch.asid, hot)?;
                     continue;
                 }
             }
             if at >= words.len() || self.done() {
+                if PC {
+                    self.fetches.before(false, compiled, words);
+                }
                 return Ok(());
             }
             let word = words[at];
             if word & OP_BIT != 0 {
+                if PC {
+                    self.fetches.before(false, compiled, words);
+                }
                 let op = batch.op(word).map_err(|why| batch.broken(at, why))?;
                 self.op(compiled, batch.asid, op).map_err(|why| batch.broken(at, why))?;
                 at += 1;
@@ -156,6 +180,10 @@ impl Engine {
             }
             let (block, addrs) = compiled.blocks.execution(words, at).map_err(|why| batch.broken(at, why))?;
             at += 1 + addrs.len();
+            if PC {
+                let fetches_first = !block.instrs.is_empty() && block.refs.first().is_none_or(|r| r.after > 0);
+                self.fetches.before(fetches_first, compiled, words);
+            }
             self.plain_block(batch.asid, block, addrs)?;
         }
     }
@@ -233,7 +261,7 @@ impl Engine {
     /// One block that is a [`Hot`]. As [`Engine::plain_block`], but filtered lookups are only counted, and of the
     /// filtered fetches between two data references only the last gets a time.
     #[inline(always)]
-    fn hot_block<const ORDERED: bool>(&mut self, asid: Asid, hot: Hot) -> Result<(), Error> {
+    fn hot_block<const ORDERED: bool, const PC: bool>(&mut self, asid: Asid, hot: Hot) -> Result<(), Error> {
         self.make_room_for_times();
         // Fetches so far, and the end of those known to be filtered, which any access of a design resets. Fetches whose
         // time is noted.
@@ -241,7 +269,7 @@ impl Engine {
         for r in hot.refs {
             let addr = r.address(hot.addrs);
             if r.after() > filtered_until {
-                (fetched, filtered_until) = self.simulate_fetches(asid, hot, fetched, r.after())?;
+                (fetched, filtered_until) = self.simulate_fetches::<PC>(asid, hot, fetched, r.after())?;
                 stamped = fetched;
             }
             if ORDERED {
@@ -257,15 +285,21 @@ impl Engine {
                 self.stamp_fetches(hot, &mut stamped, r.after());
                 self.tally.references.fetch += u64::from(r.after() - fetched);
                 (fetched, filtered_until) = (r.after(), r.after());
+                if PC {
+                    self.fetches.note(hot, fetched);
+                }
                 self.data(asid, r.kind(), addr, r.size())?;
             }
         }
         if hot.instrs > filtered_until {
-            (fetched, _) = self.simulate_fetches(asid, hot, fetched, hot.instrs)?;
+            (fetched, _) = self.simulate_fetches::<PC>(asid, hot, fetched, hot.instrs)?;
             stamped = fetched;
         }
         self.stamp_fetches(hot, &mut stamped, hot.instrs);
         self.tally.references.fetch += u64::from(hot.instrs - fetched);
+        if PC {
+            self.fetches.note(hot, hot.instrs);
+        }
         Ok(())
     }
 
@@ -280,14 +314,23 @@ impl Engine {
 
     /// Simulates the next fetches of a block before `until`, up to the first that is filtered. Returns the number of
     /// fetches so far, and the end of the fetches that are known to be filtered.
-    #[inline]
-    fn simulate_fetches(&mut self, asid: Asid, hot: Hot, mut fetched: u32, until: u32) -> Result<(u32, u32), Error> {
+    #[inline(always)]
+    fn simulate_fetches<const PC: bool>(
+        &mut self,
+        asid: Asid,
+        hot: Hot,
+        mut fetched: u32,
+        until: u32,
+    ) -> Result<(u32, u32), Error> {
         while fetched < until {
             if self.filter.fast_path().0.mismatch(hot.vpn, filter::FETCHES + LookupTimes::hash(hot.vpn)) == 0 {
                 return Ok((fetched, hot.instrs));
             }
             fetched += 1;
             self.tally.references.fetch += 1;
+            if PC {
+                self.fetches.note(hot, fetched);
+            }
             self.lookup(asid, hot.vpn, Kind::Fetch, 0)?;
         }
         Ok((fetched, fetched))
@@ -328,6 +371,7 @@ impl Engine {
             return Ok(false);
         }
         self.tally.references.fetch += 1;
+        self.fetches.latest = Some(instr.pc);
         let first = instr.pc >> BASE_SHIFT;
         if *filtered_page != Some(first) {
             *filtered_page = (!self.lookup(asid, first, Kind::Fetch, 0)?).then_some(first);

@@ -105,6 +105,9 @@ pub const PRESETS: &[Preset] = presets![
     "sv97/vmp",
     "sv97/x86",
     "s04/skewed",
+    "since/srrip",
+    "since/chirp",
+    "since/itp",
 ];
 
 /// The group of all presets.

@@ -51,6 +51,7 @@ mod walk;
 pub use config::{Array, Behind, Config, Hint, RangeOrder, SegmentMode};
 
 use super::plru::Tree;
+use super::policies::Policy;
 use super::tlb::Replacement;
 use arrays::{Level, Slots};
 use clusters::Cluster;
@@ -88,13 +89,20 @@ pub struct PlainMmu {
     caches: Vec<Slots<Pointer>>,
     counts: TlbCounts,
     now: u64,
+    /// The address of the latest fetch (HW-6), which the caller knows.
+    pub pc: u64,
 }
 
 impl PlainMmu {
     pub fn new(config: Config) -> PlainMmu {
         let c = &config;
-        let some =
-            |arrays: &[Array], seed| (!arrays.is_empty()).then(|| Level::new(arrays, c.replacement, c.seed + seed));
+        let some = |arrays: &[Array], seed| {
+            let level = |policy| (!arrays.is_empty()).then(|| Level::new(arrays, policy, c.seed + seed));
+            match c.l2_replacement {
+                Some(policy) => level(Replacement::Lru).map(|level| level.told(policy)),
+                None => level(c.replacement),
+            }
+        };
         let l1 = |arrays: &[Array], seed| Level::new(arrays, c.l1_replacement.unwrap_or(c.replacement), c.seed + seed);
         let paged = !matches!(c.behind, Behind::Clusters { .. });
         PlainMmu {
@@ -134,6 +142,7 @@ impl PlainMmu {
                 .collect(),
             counts: TlbCounts::default(),
             now: 0,
+            pc: 0,
             config,
         }
     }
@@ -216,6 +225,16 @@ impl PlainMmu {
                 (Outcome::TagMiss, order)
             }
         };
+        if let Some(Policy::Chirp { .. }) = self.config.l2_replacement {
+            let [dead, unused] = self.l2.iter().chain(&self.l2i).fold([0; 2], |[a, b], level| {
+                let [dead, unused] = level.counted();
+                [a + dead, b + unused]
+            });
+            let own = &mut self.counts.replacement;
+            own.reset(&["dead_victims", "unused_victims"]);
+            own.add(0, dead);
+            own.add(1, unused);
+        }
         self.now += 1;
         let fit = self.l1[side].sizes().into_iter().filter(|&o| o <= order).max().unwrap();
         let (covered, evicted) = self.l1[side].fill(at, page, fit, self.now);

@@ -169,6 +169,7 @@ impl Account<'_> {
             ("l2i", "shared"),
             ("coalesce", "4096"),
             ("l2_fracture", "false"),
+            ("l2_replacement", "same"),
             ("range_order", "parallel"),
             ("mru_pointer", "false"),
             ("l2_cooperation", "false"),

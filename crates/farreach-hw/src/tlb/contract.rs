@@ -139,6 +139,10 @@ pub trait Capabilities {
     fn on_segment(&mut self) -> Option<&mut dyn OnSegment> {
         None
     }
+    /// It needs to know where the program is.
+    fn on_fetch(&mut self) -> Option<&mut dyn OnFetch> {
+        None
+    }
     /// It leaves pages in the filter whose next lookup changes its order of use, and learns of that by the machine's
     /// times.
     fn timed(&mut self) -> Option<&mut dyn Timed> {
@@ -182,6 +186,15 @@ pub trait OnThread {
     fn thread(&mut self, asid: Asid, thread: u32, unfiltered: &mut Unfiltered);
 }
 
+/// A design whose choices depend on the program counter (HW-6).
+pub trait OnFetch {
+    /// The address of the latest fetch of the running thread, that of the lookup itself if it is one. Told before each
+    /// lookup that reaches the design.
+    fn latest_fetch(&mut self, address: u64);
+    /// The key and value for which it needs this, for the message to programs of which fetches are not known.
+    fn because_of(&mut self) -> String;
+}
+
 /// A design with segment registers.
 pub trait OnSegment {
     /// The segment registers of the process changed (DS13-24): they are loaded again before its next lookup.
@@ -218,6 +231,12 @@ impl dyn Tlb + '_ {
     pub fn thread(&mut self, asid: Asid, thread: u32, unfiltered: &mut Unfiltered) {
         if let Some(design) = self.on_thread() {
             design.thread(asid, thread, unfiltered);
+        }
+    }
+    /// See [`OnFetch::latest_fetch`].
+    pub fn latest_fetch(&mut self, address: u64) {
+        if let Some(design) = self.on_fetch() {
+            design.latest_fetch(address);
         }
     }
     /// See [`OnSegment::segment_changed`].

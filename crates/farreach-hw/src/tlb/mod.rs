@@ -18,11 +18,12 @@ pub mod parts;
 mod registry;
 
 pub use contract::{
-    Answer, Capabilities, Design, EntryBits, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch, OnThread,
-    Outcome, Timed, Tlb,
+    Answer, Capabilities, Design, EntryBits, EntryView, Lookup, NodeRead, OnDemotion, OnFetch, OnSegment, OnSwitch,
+    OnThread, Outcome, Timed, Tlb,
 };
 pub use designs::{range, segment};
 pub use filter::Unfiltered;
 pub use parts::hierarchy::{ArrayShape, array_shapes, cores, host, walk};
 pub use parts::store::numbers::lfsr_state;
+pub use parts::store::policies;
 pub use registry::{DESIGNS, design};

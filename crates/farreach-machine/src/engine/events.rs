@@ -81,9 +81,15 @@ impl Engine {
             os.apply(asid, op);
             self.follow(g);
         }
+        let before = self.running.of(asid);
         if let Some(thread) = self.running.follow(asid, op) {
+            // The first to be named is the one that has been running.
+            if before.is_some() {
+                self.fetches.go_on((asid, before), (asid, Some(thread)));
+            }
             self.run_thread(asid, thread);
         }
+        self.fetches.follow(asid, self.running.of(asid), op);
         self.ops += 1;
         // The consistency check takes time in proportion to memory: at first at every event, then at intervals.
         if cfg!(debug_assertions) && (self.ops < 1000 || self.ops.is_multiple_of(512)) {
@@ -97,6 +103,9 @@ impl Engine {
             self.read_counters(from, self.readers);
         }
         self.flush_lookups(true);
+        if let Some(from) = self.current {
+            self.fetches.go_on((from, self.running.of(from)), (to, self.running.of(to)));
+        }
         self.current = Some(to);
         self.filter.set_asid(to);
         for instance in &mut self.instances {

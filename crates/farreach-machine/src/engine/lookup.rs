@@ -35,6 +35,9 @@ impl Engine {
         if designs & !served != 0 {
             self.serve(asid, vpn, kind, slot, designs & !served)?;
         }
+        if designs & self.fetches.designs != 0 {
+            self.tell_fetch(asid, vpn, kind, designs)?;
+        }
         // Not before the fault: the faulting reference must not count as a lookup of pages that its fault unmaps. And
         // not after the accesses: then every time of a store would be earlier than that of the table, and each page
         // would seem to have been looked up once more.
@@ -72,6 +75,9 @@ impl Engine {
     /// now.
     pub(super) fn access_all(&mut self, asid: Asid, vpn: u64, kind: Kind, inside: u32) -> Result<u32, Error> {
         self.footprint.insert(asid, vpn);
+        if self.full & !inside & self.fetches.designs != 0 {
+            self.tell_fetch(asid, vpn, kind, self.full & !inside)?;
+        }
         let (clock, mut filterable) = (self.clock(), 0);
         for g in 0..self.groups.len() {
             if self.groups[g].mask() & inside != 0 {

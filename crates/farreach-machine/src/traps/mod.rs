@@ -43,6 +43,9 @@ impl TrapLab {
         refusal::check(&specs)?;
         let mut lab = Lab::new(specs, Options { plain: true, seed, ..Options::default() })?;
         let engine = lab.trap_engine();
+        if let Some(refusal) = engine.needs_fetches() {
+            return Err(refusal);
+        }
         engine.mapped = Some(MappedPages::default());
         engine.tally.passed = Some(0);
         let sampled = Sampled::new(lab.specs().len());

@@ -111,7 +111,8 @@ fn it_takes_no_frames() {
         let mut s = Stream::new();
         s.start().anon(0x1000, 512);
         map_direct(&mut s, 4096);
-        s.loads((0..64).map(|k| 0x1000 + 8 * k)).loads((0..pages).map(|k| DIRECT + 3 * k));
+        // Some need the program counter (HW-6).
+        s.fetch(0x400).loads((0..64).map(|k| 0x1000 + 8 * k)).loads((0..pages).map(|k| DIRECT + 3 * k));
         s.anon(0x2000, 64).loads(0x2000..0x2040);
         run_batches(&names, &s.batches, false, 1)
     };

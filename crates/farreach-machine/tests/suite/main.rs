@@ -6,6 +6,7 @@ mod block_sizes;
 mod ca_14_trap;
 mod common;
 mod cores;
+mod fetches;
 mod kernel_segment;
 mod mmu;
 mod nested;

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::plru::Tree;
+use crate::policies::PlainPolicy;
 
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
@@ -37,6 +38,8 @@ pub(super) struct Slots<E> {
     rng: Pcg64Mcg,
     /// By set, of tree-PLRU.
     trees: Vec<Tree>,
+    /// Replacement by a policy of its own.
+    told: Option<PlainPolicy>,
     /// By set: an entry is used if its last use was then or later.
     cleared: Vec<u64>,
 }
@@ -53,6 +56,7 @@ impl<E: Copy> Slots<E> {
             policy,
             rng: Pcg64Mcg::seed_from_u64(seed),
             trees,
+            told: None,
             cleared: vec![0; sets],
         }
     }
@@ -66,12 +70,18 @@ impl<E: Copy> Slots<E> {
     pub(super) fn use_one(&mut self, which: impl Fn(&E) -> bool) -> Option<&mut E> {
         let slot = self.slots.iter().position(|e| e.as_ref().is_some_and(&which))?;
         self.renew(slot);
+        if let Some(told) = &mut self.told {
+            told.hit(slot);
+        }
         self.slots[slot].as_mut()
     }
     /// The slot for an entry with this number, which is filled now, and whether it is taken.
     pub(super) fn victim(&mut self, number: u64, times: impl Fn(&E) -> (u64, u64)) -> (usize, bool) {
         let (slot, taken) = self.choose(number, times);
         self.renew(slot);
+        if let Some(told) = &mut self.told {
+            told.fill(slot);
+        }
         (slot, taken)
     }
     fn choose(&mut self, number: u64, times: impl Fn(&E) -> (u64, u64)) -> (usize, bool) {
@@ -79,6 +89,9 @@ impl<E: Copy> Slots<E> {
         let all = set * self.ways..(set + 1) * self.ways;
         if let Some(free) = all.clone().find(|&i| self.slots[i].is_none()) {
             return (free, false);
+        }
+        if let Some(told) = &mut self.told {
+            return (told.victim(set), true);
         }
         let oldest =
             |time: &dyn Fn(&E) -> u64| all.clone().min_by_key(|&i| time(self.slots[i].as_ref().unwrap())).unwrap();
@@ -98,8 +111,16 @@ impl<E: Copy> Slots<E> {
         (slot, true)
     }
     pub(super) fn drop_if(&mut self, goes: impl Fn(&E) -> bool) -> Vec<E> {
-        let doomed = self.slots.iter_mut().filter(|e| e.as_ref().is_some_and(&goes));
-        doomed.filter_map(Option::take).collect()
+        let mut gone = Vec::new();
+        for (slot, entry) in self.slots.iter_mut().enumerate() {
+            if let Some(e) = entry.take_if(|e| goes(e)) {
+                gone.push(e);
+                if let Some(told) = &mut self.told {
+                    told.drop(slot);
+                }
+            }
+        }
+        gone
     }
 }
 
@@ -113,6 +134,22 @@ impl Level {
             (orders, Slots::new(entries, ways, policy, seed + i as u64))
         };
         Level { arrays: arrays.iter().enumerate().map(slots).collect() }
+    }
+    /// With a policy of its own.
+    pub(super) fn told(mut self, policy: Policy) -> Level {
+        for (_, slots) in &mut self.arrays {
+            slots.told = Some(PlainPolicy::new(policy, slots.slots.len() / slots.ways, slots.ways));
+        }
+        self
+    }
+    /// A lookup reaches it.
+    pub(super) fn looked_up(&mut self, fetch: bool, pc: u64) {
+        self.arrays.iter_mut().filter_map(|a| a.1.told.as_mut()).for_each(|told| told.lookup(fetch, pc));
+    }
+    /// What its policy counted.
+    pub(super) fn counted(&self) -> [u64; 2] {
+        let each = self.arrays.iter().filter_map(|a| a.1.told.as_ref());
+        each.fold([0; 2], |[a, b], told| [a + told.counted[0], b + told.counted[1]])
     }
     /// The entry that translates a page, which is used.
     pub(super) fn entry(&mut self, asid: Asid, vpn: Vpn) -> Option<&mut Entry> {

@@ -48,6 +48,10 @@ impl PlainMmu {
             }
             self.window[0] += 1;
         }
+        let pc = self.pc;
+        if let Some(level) = self.second(at.kind) {
+            level.looked_up(at.kind == Kind::Fetch, pc);
+        }
         let hit = self.second(at.kind).and_then(|level| level.entry(at.asid, at.vpn)).map(|e| {
             e.last = now;
             (e.says(at.vpn), e.order)

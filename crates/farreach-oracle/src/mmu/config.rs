@@ -77,6 +77,8 @@ pub struct Config {
     pub replacement: Replacement,
     /// Of the first level, if it has its own.
     pub l1_replacement: Option<Replacement>,
+    /// Of the second level, if it has its own.
+    pub l2_replacement: Option<Policy>,
     pub process_ids: bool,
     pub behind: Behind,
     pub segment: SegmentMode,

@@ -1,6 +1,6 @@
 //! What TLBs, walkers, range TLBs and segments count.
 
-use super::WalkCaches;
+use super::{OwnCounts, WalkCaches};
 use serde::{Deserialize, Serialize};
 
 /// What one design counted (XC-5). One lookup per base page of the machine that a reference touches (XC-1).
@@ -76,6 +76,9 @@ pub struct TlbCounts {
     /// The direct segment; absent where nothing was counted for one.
     #[serde(default, skip_serializing_if = "SegmentCounts::is_empty")]
     pub segment: SegmentCounts,
+    /// What the policy that replaces entries of the second level counted itself; absent where it counts nothing.
+    #[serde(default, skip_serializing_if = "OwnCounts::is_empty")]
+    pub replacement: OwnCounts,
     /// Shootdowns; absent where there were none.
     #[serde(default, skip_serializing_if = "ShootdownCounts::is_empty")]
     pub shootdown: ShootdownCounts,
@@ -112,6 +115,7 @@ impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
             walk_caches,
             range,
             segment,
+            replacement,
             shootdown,
         } = other;
         self.lookups += lookups;
@@ -141,6 +145,7 @@ impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
         self.walk_caches += walk_caches;
         self.range += range;
         self.segment += segment;
+        self.replacement += replacement;
         self.shootdown += shootdown;
     }
 }

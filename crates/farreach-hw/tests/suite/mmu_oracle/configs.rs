@@ -41,6 +41,17 @@ pub(super) fn described(c: &Config) -> (&'static str, String) {
         let own = c.l2i.map_or("shared".into(), |arrays| level(c.page, arrays));
         keys += &format!(",l2={},l2i={own},l2_fracture={}", level(c.page, c.l2), c.fracture);
     }
+    keys += &match c.l2_replacement {
+        None => String::new(),
+        Some(Policy::Srrip { bits }) => format!(",l2_replacement=srrip,srrip_bits={bits}"),
+        Some(Policy::Chirp { counters, dead_at, only_at_set_change }) => {
+            let renew = if only_at_set_change { "set-change" } else { "every" };
+            format!(",l2_replacement=chirp,chirp_counters={counters},chirp_dead_at={dead_at},chirp_renew={renew}")
+        }
+        Some(Policy::Itp { from_oldest, hits }) => {
+            format!(",l2_replacement=itp,itp_from_oldest={from_oldest},itp_hits={hits}")
+        }
+    };
     let kind = match c.behind {
         Behind::Clusters { entries, ways, pages, runs } => {
             let frames = if runs { "run" } else { "group" };
@@ -141,6 +152,7 @@ pub(super) fn config(seed: u64) -> Config {
             Some(Replacement::Lru),
         ][(seed / 4) as usize % 5]),
         process_ids: seed % 5 != 4,
+        l2_replacement: None,
         behind: Behind::Pages,
         segment: SegmentMode::None,
         seed,

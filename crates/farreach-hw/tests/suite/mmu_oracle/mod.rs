@@ -7,6 +7,8 @@
 
 mod configs;
 mod drive;
+mod laws;
+mod policies;
 mod table;
 mod world;
 
@@ -15,6 +17,7 @@ use drive::stream;
 use farreach_hw::tlb::{Lookup, Outcome, Tlb, Unfiltered};
 use farreach_oracle::driver::tlb;
 use farreach_oracle::mmu::{Array, Behind, Config, Hint, PlainMmu, RangeOrder, SegmentMode};
+use farreach_oracle::policies::Policy;
 use farreach_oracle::tlb::Replacement;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::event::Kind;

@@ -98,6 +98,7 @@ pub(super) fn structures(machine: &str, kind: &str, params: &Params, checker: &C
     build.only("walk_levels", "4")?;
     build.only("pwc_pml5", "0")?;
     build.only("segments", "1")?;
+    build.only("l2_replacement", "same")?;
     build.only("kernel_segment", "none")?;
     build.only("cluster_ways", "0")?;
     build.only("cluster_frames", "group")?;

@@ -4,6 +4,7 @@ use crate::tlb::contract::EntryView;
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::keys::L1_REPLACEMENT;
 use crate::tlb::parts::store::geometry::{ALL_BITS, Geometry, common};
+use crate::tlb::parts::store::policies::{Access, Listed};
 use crate::tlb::parts::store::tag_index::Tag;
 use crate::tlb::parts::store::{Contents, Store};
 use farreach_types::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
@@ -168,6 +169,27 @@ impl Level {
                 params.texts(key).join("+"),
                 Bytes(1 << params.page_shift())
             )),
+        }
+    }
+
+    /// As [`Level::new`], with a policy of the registry, for a level whose lookups are never filtered.
+    pub fn with_listed(params: &Params, key: &str, seed: u64, policy: &Listed) -> Result<Option<Level>, String> {
+        Level::with(params, key, |geometry, i| Store::with_listed(geometry, policy, params, seed.wrapping_add(i)))
+    }
+
+    /// A lookup reaches the level, which its policy wants to know.
+    pub fn looked_up(&mut self, at: Access) {
+        self.arrays.iter_mut().for_each(|array| array.looked_up(at));
+    }
+
+    /// The counters of its policy, array by array.
+    pub fn policy_counters(&self, each: &mut dyn FnMut(usize, u64)) {
+        for array in &self.arrays {
+            let mut i = 0;
+            array.policy_counters(&mut |count| {
+                each(i, count);
+                i += 1;
+            });
         }
     }
 

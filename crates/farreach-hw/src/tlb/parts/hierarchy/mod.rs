@@ -18,14 +18,15 @@ pub(in crate::tlb) mod walker;
 pub use keys::{COALESCE, HIERARCHY_REPLACEMENT, L1D, L1I, L2, L2_DATA_CYCLES, L2_FETCH_CYCLES, L2_FRACTURE, L2I};
 pub(in crate::tlb) use keys::{FIRST_LEVEL_KEYS, KEYS, joined};
 pub use level::{ArrayShape, array_shapes};
-pub(in crate::tlb) use paging::Paging;
+pub(in crate::tlb) use paging::{Paging, check_replacement};
 
 use crate::tlb::contract::{
-    Answer, Capabilities, EntryView, Lookup, NodeRead, OnDemotion, OnSwitch, Outcome, Timed, Tlb,
+    Answer, Capabilities, EntryView, Lookup, NodeRead, OnDemotion, OnFetch, OnSwitch, Outcome, Timed, Tlb,
 };
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::store::count_miss;
 use crate::tlb::parts::store::geometry::{ALL_BITS, common};
+use crate::tlb::parts::store::policies::L2_REPLACEMENT;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -51,6 +52,10 @@ pub(in crate::tlb) trait NextLevel: Send {
     fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)>;
     /// A walk found the page in a mapping of `2^order` pages, or pages that can be taken for one.
     fn fill(&mut self, at: Lookup, page: Translation, order: u8, table: &dyn PageTableView, counts: &mut TlbCounts);
+    /// Where it wants the address of the latest fetch before each lookup (HW-6), and the policy that needs it.
+    fn pc(&mut self) -> Option<(&mut u64, &'static str)> {
+        None
+    }
     /// Whether this level serves lookups of this side, so that its evictions count.
     fn takes(&self, kind: Kind) -> bool;
     /// This function and the next two return how many translations were dropped.
@@ -264,6 +269,9 @@ impl<B: NextLevel> Capabilities for Hierarchy<B> {
     fn timed(&mut self) -> Option<&mut dyn Timed> {
         if self.l1[0].follows_uses() && !self.next_level.is_first() { Some(self) } else { None }
     }
+    fn on_fetch(&mut self) -> Option<&mut dyn OnFetch> {
+        if self.next_level.pc().is_some() { Some(self) } else { None }
+    }
     fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {
         self.reads.as_mut()
     }
@@ -289,6 +297,18 @@ impl<B: NextLevel> OnSwitch for Hierarchy<B> {
         self.walker.switch(to);
         let l1: u64 = self.l1.iter_mut().map(|level| level.switch(to, unfiltered)).sum();
         self.counts.invalidations += l1 + self.next_level.switch(to, &mut self.counts);
+    }
+}
+
+impl<B: NextLevel> OnFetch for Hierarchy<B> {
+    fn latest_fetch(&mut self, address: u64) {
+        if let Some((pc, _)) = self.next_level.pc() {
+            *pc = address;
+        }
+    }
+
+    fn because_of(&mut self) -> String {
+        self.next_level.pc().map_or(String::new(), |(_, policy)| format!("{} = {policy}", L2_REPLACEMENT.name))
     }
 }
 

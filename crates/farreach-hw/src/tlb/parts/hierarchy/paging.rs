@@ -1,13 +1,16 @@
 //! The second level of page TLBs.
 
+use super::cores::CORES;
+use super::host::GUEST;
 use super::level::Level;
-use super::walk::{leaf_level, radix};
+use super::walk::{by_caches, leaf_level, radix};
 use super::{NextLevel, count_second_level_hit};
 use crate::tlb::contract::{EntryView, Lookup};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::store::geometry::{ALL_BITS, common};
+use crate::tlb::parts::store::policies::{self, Access, L2_REPLACEMENT, Listed};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
-use farreach_types::counts::TlbCounts;
+use farreach_types::counts::{OwnCounts, TlbCounts};
 use farreach_types::event::Kind;
 use farreach_types::params::Params;
 use farreach_types::translation::{PageTableView, Pte, Translation};
@@ -26,23 +29,55 @@ pub(in crate::tlb) struct Paging {
     fracture: bool,
     /// log2 of the entries of a page table's node.
     radix: u8,
+    /// The policy that it does not share with the rest.
+    policy: Option<&'static Listed>,
+    /// The address of the latest fetch, if the policy needs it.
+    pc: u64,
     ignored_report: Unfiltered,
 }
 
+/// Refuses machines for which the policy of the second level is not defined.
+pub(in crate::tlb) fn check_replacement(params: &Params) -> Result<(), String> {
+    let Some(policy) = policies::chosen(params) else { return Ok(()) };
+    let refuse = |with: String, why: &str| {
+        Err(format!("{} = {} is not allowed with {with}: {why}", L2_REPLACEMENT.name, policy.name))
+    };
+    let (guest, cores) = (params.text(GUEST.name), params.int(CORES.name));
+    if !policy.everywhere && guest != GUEST.default {
+        return refuse(format!("guest = {guest}"), "it is not defined in virtual machines (HW-12); guest must be none");
+    }
+    if !policy.everywhere && cores > 1 {
+        return refuse(format!("cores = {cores}"), "it is not defined on several cores (HW-12); cores must be 1");
+    }
+    if policy.needs_pc && by_caches(params) {
+        let why = "machines with caches are not told of repeated fetches, so they do not know the latest (HW-6); \
+                   walk_cost must be fixed";
+        return refuse("walk_cost = caches".into(), why);
+    }
+    Ok(())
+}
+
 impl Paging {
-    /// From the keys `l2`, `l2i` and `l2_fracture`.
+    /// From the keys `l2`, `l2i` and `l2_fracture`, and `l2_replacement` with the keys of its policies if there is one.
     pub fn new(params: &Params) -> Result<Paging, String> {
         let seed = params.int("seed").wrapping_add(16);
+        let policy = policies::chosen(params);
+        let level = |key: &str, seed: u64| match policy {
+            Some(policy) => Level::with_listed(params, key, seed, policy),
+            None => Level::new(params, key, seed),
+        };
         let fetch = match params.texts("l2i") == ["shared"] {
             true => FetchSide::Shared,
-            false => FetchSide::Own(Level::new(params, "l2i", seed.wrapping_add(8))?),
+            false => FetchSide::Own(level("l2i", seed.wrapping_add(8))?),
         };
-        let data = Level::new(params, "l2", seed)?;
+        let data = level("l2", seed)?;
         Ok(Paging {
             data,
             fetch,
             fracture: params.flag("l2_fracture"),
             radix: radix(params),
+            policy,
+            pc: 0,
             ignored_report: Unfiltered::unread(),
         })
     }
@@ -81,18 +116,32 @@ impl Paging {
 
 impl NextLevel for Paging {
     fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
+        if self.policy.is_some() {
+            self.looked_up(at.kind);
+        }
         let (level, ignored_report) = self.at_work(at.kind)?;
         let leaf = level.lookup(at.asid, at.vpn, ignored_report)?;
         count_second_level_hit(counts, at.kind);
+        if self.policy.is_some() {
+            self.count_own(&mut counts.replacement);
+        }
         Some((leaf.translate(at.vpn), leaf.order))
     }
 
     fn fill(&mut self, at: Lookup, page: Translation, order: u8, _: &dyn PageTableView, counts: &mut TlbCounts) {
         self.take(at, page, order, counts);
+        if self.policy.is_some() {
+            self.count_own(&mut counts.replacement);
+        }
     }
 
     fn takes(&self, kind: Kind) -> bool {
         self.level(kind).is_some()
+    }
+
+    fn pc(&mut self) -> Option<(&mut u64, &'static str)> {
+        let policy = self.policy.filter(|policy| policy.needs_pc)?;
+        Some((&mut self.pc, policy.name))
     }
 
     fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, _: &mut TlbCounts) -> u64 {
@@ -140,6 +189,27 @@ impl Paging {
         if let Some(fit) = level.fitting(order).filter(own) {
             level.fill((at.asid, at.vpn), page, fit, counts, ignored_report);
         }
+    }
+
+    /// A lookup reaches the level of this side, which the policy wants to know.
+    #[cold]
+    fn looked_up(&mut self, kind: Kind) {
+        let access = Access { fetch: kind == Kind::Fetch, pc: self.pc };
+        if let Some((level, _)) = self.at_work(kind) {
+            level.looked_up(access);
+        }
+    }
+
+    /// Writes what the policy has counted since the beginning.
+    #[cold]
+    fn count_own(&self, counts: &mut OwnCounts) {
+        let Some(policy) = self.policy.filter(|policy| !policy.counters.is_empty()) else { return };
+        counts.reset(policy.counters);
+        let own = match &self.fetch {
+            FetchSide::Own(level) => level.as_ref(),
+            FetchSide::Shared => None,
+        };
+        self.data.iter().chain(own).for_each(|level| level.policy_counters(&mut |i, count| counts.add(i, count)));
     }
 
     /// All slots.

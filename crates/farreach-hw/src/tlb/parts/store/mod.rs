@@ -5,6 +5,7 @@ mod fill_order;
 pub(in crate::tlb) mod geometry;
 mod invalidation;
 pub(in crate::tlb) mod numbers;
+pub mod policies;
 mod recency;
 pub(in crate::tlb) mod replacement;
 pub(in crate::tlb) mod tag_index;
@@ -18,6 +19,7 @@ use farreach_types::event::Kind;
 use farreach_types::params::Params;
 use farreach_types::translation::Pte;
 use geometry::{Geometry, SetFunction};
+use policies::{Access, Array, Listed};
 use replacement::{Replacement, Slot};
 use std::ops::Range;
 use tag_index::{NONE, Node, Tag, TagIndex};
@@ -105,6 +107,11 @@ impl<C: Contents> Store<C> {
         Ok(Store::with(geometry, Replacement::by_name(geometry, key, params.text(key), seed)?, params))
     }
 
+    /// As [`Store::new`], with a policy of the registry, for an array whose lookups are never filtered.
+    pub fn with_listed(geometry: Geometry, policy: &Listed, params: &Params, seed: u64) -> Result<Store<C>, String> {
+        Ok(Store::with(geometry, (policy.build)(&Array { geometry, params, seed, listed: policy })?, params))
+    }
+
     fn with(geometry: Geometry, replacement: Replacement, params: &Params) -> Store<C> {
         Store {
             index: TagIndex::new(geometry.entries()),
@@ -156,8 +163,25 @@ impl<C: Contents> Store<C> {
         }
     }
 
+    /// A lookup reaches the array, which a policy may want to know.
+    pub fn looked_up(&mut self, at: Access) {
+        if let Some(policy) = self.replacement.policy() {
+            policy.looked_up(at);
+        }
+    }
+
+    /// The counters of its policy.
+    pub fn policy_counters(&self, each: &mut dyn FnMut(u64)) {
+        if let Some(policy) = self.replacement.told_policy() {
+            policy.counters(each);
+        }
+    }
+
     /// See [`Geometry::set_bits`].
     pub fn set_bits(&self, order: u8) -> Result<Range<u32>, String> {
+        if self.replacement.told_policy().is_some_and(|policy| !policy.by_sets) {
+            return Err("how it replaces entries is learned from all sets together".into());
+        }
         self.geometry.set_bits(order)
     }
 

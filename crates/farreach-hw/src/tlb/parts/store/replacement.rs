@@ -4,6 +4,7 @@
 use super::fill_order::FillOrder;
 use super::geometry::{Geometry, SetFunction};
 use super::numbers::Numbers;
+use super::policies::{Place, Told};
 use super::recency::{Recency, Rule};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::filter::times::LastLookups;
@@ -35,6 +36,8 @@ enum Policy {
     ByTime(Recency),
     /// Any of the set.
     Random(Numbers),
+    /// One of `policies`, which is told of every use.
+    Told(Box<Told>),
 }
 
 /// Of a set.
@@ -142,6 +145,22 @@ impl Replacement {
         Ok(Replacement::with(geometry, policy))
     }
 
+    /// By a policy that is told of every use: for arrays whose lookups are never filtered.
+    pub fn told(geometry: Geometry, policy: Told) -> Replacement {
+        debug_assert_ne!(geometry.function, SetFunction::Skewed, "policies are of sets");
+        Replacement::with(geometry, Policy::Told(Box::new(policy)))
+    }
+
+    /// That policy.
+    pub fn policy(&mut self) -> Option<&mut Told> {
+        if let Policy::Told(policy) = &mut self.policy { Some(policy) } else { None }
+    }
+
+    /// As [`Replacement::policy`], to look at.
+    pub fn told_policy(&self) -> Option<&Told> {
+        if let Policy::Told(policy) = &self.policy { Some(policy) } else { None }
+    }
+
     /// The slots of a set.
     pub fn slots(&self, set: usize) -> Range<u32> {
         self.layout.slots(set)
@@ -198,6 +217,7 @@ impl Replacement {
             }
             Policy::Fifo(order) => Some(order.oldest(set)),
             Policy::Random(numbers) => Some(range.start + numbers.below(self.layout.ways)),
+            Policy::Told(policy) => Some(policy.victim(set)),
         }
     }
 
@@ -220,7 +240,7 @@ impl Replacement {
                 };
                 candidates.iter().copied().min_by_key(|&slot| last(slot))
             }
-            Policy::Fifo(_) => unreachable!("lists are of sets"),
+            Policy::Fifo(_) | Policy::Told(_) => unreachable!("lists and policies are of sets"),
             Policy::Random(numbers) => Some(candidates[numbers.below(candidates.len() as u32) as usize]),
         })
     }
@@ -253,7 +273,7 @@ impl Replacement {
                 *used |= cleared != NEVER && since(cleared);
             }
             Policy::ByTime(recency) => _ = recency.learn(slot, last),
-            Policy::Fifo(_) | Policy::Random(_) => {}
+            Policy::Fifo(_) | Policy::Random(_) | Policy::Told(_) => {}
         }
     }
 
@@ -269,6 +289,7 @@ impl Replacement {
             Policy::ByTime(recency) => return recency.entered(set, slot, unfiltered),
             Policy::Fifo(order) if evicts => order.renew(set, slot),
             Policy::Fifo(order) => order.push(set, slot),
+            Policy::Told(policy) => policy.entered(Place { set, slot }, evicts),
             _ => {}
         }
         None
@@ -290,6 +311,7 @@ impl Replacement {
         match &mut self.policy {
             Policy::ByTime(recency) => recency.dropped(set, slot),
             Policy::Fifo(order) => order.remove(set, slot),
+            Policy::Told(policy) => policy.dropped(Place { set, slot }),
             _ => {}
         }
     }
@@ -300,6 +322,10 @@ impl Replacement {
     pub fn touch(&mut self, slot: u32, unfiltered: &mut Unfiltered) -> Option<u32> {
         match &mut self.policy {
             Policy::ByTime(recency) => recency.touched(self.layout.set(slot), slot, unfiltered),
+            Policy::Told(policy) => {
+                policy.hit(Place { set: self.layout.set(slot), slot });
+                None
+            }
             _ => None,
         }
     }
