@@ -100,7 +100,8 @@ fn wrong_descriptions() {
 #[test]
 fn a_group_means_all_its_presets() {
     let dir = Dir::new();
-    let trace = dir.write("t", sweep(3, 1));
+    // Some presets need fetches.
+    let trace = dir.write("t", format!("I  00001000,4\n{}", sweep(3, 1)));
     let names = |args: &str| {
         let result = line(&format!("sim {trace} --json {args}")).good().json();
         let machines = result["machines"].as_array().unwrap();
@@ -121,7 +122,7 @@ fn every_preset_survives_being_printed_and_read() {
     let dir = Dir::new();
     let all = presets();
     assert!(DEFAULTS.iter().all(|d| all.iter().any(|p| p == d)));
-    let trace = dir.write("t", sweep(300, 2));
+    let trace = dir.write("t", format!("I  00001000,4\n{}", sweep(300, 2)));
     for preset in &all {
         let toml = dir.write("mine.toml", line(&format!("machines {preset}")).good().out);
         let config = |name: &str| farreach(["machines", name, "--json"]).good().json();
