@@ -1,7 +1,7 @@
 //! Replacement policies that a second level can have by name (`l2_replacement`): a file each, and a line in the
 //! registry at the end of this one.
 //!
-//! Those of today (`today.rs`) are policies of the store itself, which the first level has as well. A [`Policy`] is one
+//! Those of today (`today.rs`) are policies of the store itself, which the first level has as well. A `Policy` is one
 //! that only the second level can have: nothing there is filtered, so that it is told of every lookup. The registry
 //! makes one enum of them all, so that nothing is called through a pointer. Invalid entries are filled first, lowest
 //! index first, under every policy (T94-14); a policy is only asked about sets that are full.
@@ -75,7 +75,7 @@ pub struct Listed {
     pub keys: &'static [&'static Key],
     /// Counters of its own.
     pub counters: &'static [&'static str],
-    /// Whether it needs [`Access::pc`].
+    /// Whether it needs the program counter of a lookup.
     pub needs_pc: bool,
     /// Whether each set is on its own: what happens in others decides nothing in it.
     pub by_sets: bool,
@@ -122,7 +122,7 @@ pub(in crate::tlb) fn chosen(params: &Params) -> Option<&'static Listed> {
     POLICIES.iter().copied().find(|policy| policy.name == name)
 }
 
-/// The keys among [`KEYS`] that mean nothing to this machine: all of them with `same`, else those of other policies.
+/// The keys among `KEYS` that mean nothing to this machine: all of them with `same`, else those of other policies.
 /// Results leave them out, so that a new policy changes no result without it (HW-4).
 pub fn idle_keys(params: &Params) -> impl Iterator<Item = &'static str> {
     let chosen = chosen(params);
