@@ -210,7 +210,7 @@ python-bench: python-env
 	@cd $(PYTHON_ENV) && $(IN_PYTHON) $(CURDIR)/python/benches/sweep.py
 
 # A wheel for other machines, in target/wheels: for every Python from 3.9 and every Linux with this C library or a newer
-# one. Zig links for it, whatever the library here.
+# one. Zig links for it, independent of the library here.
 WHEEL_GLIBC := 2.28
 WHEEL_TARGET := x86_64-unknown-linux-gnu
 WHEEL_TOOLS := $(CURDIR)/target/wheel-tools

@@ -27,6 +27,8 @@ def executed(book: Any, folder: str, png: bool) -> Any:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":
             cell.execution_count = None
+            # Progress and warnings are of this run and this machine.
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
             for output in cell.outputs:
                 if "execution_count" in output:
                     output.execution_count = None

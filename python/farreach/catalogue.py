@@ -55,7 +55,7 @@ class WorkloadEntry(Record):
             size: bytes of its input, where they can be chosen.
             references: references of a kernel.
             seed: seed of its input.
-            limit: stop after so many instructions, such as "300M".
+            limit: the number of instructions after which it stops, such as "300M".
 
         Raises:
             CommandError: it cannot be recorded, or is not asked as it can be.

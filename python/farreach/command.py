@@ -124,7 +124,7 @@ def main(words: Optional[List[str]] = None) -> int:
         print(f"farreach: interrupted: {kept}", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Who reads has seen enough: `--dry-run | head`. What is left must not be written when Python ends.
+        # Who reads has seen enough: `--dry-run | head`. The rest must not be written when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except (Error, ImportError, OSError, ValueError) as error:

@@ -42,7 +42,7 @@ def check(design: Union[Type[Tlb], Machine], *, times: int = 1, **keys: Any) -> 
 
     Args:
         design: a subclass of `Tlb`, or a machine of one.
-        times: so many times as long.
+        times: how many times as long.
         keys: keys of the machine.
 
     Raises:

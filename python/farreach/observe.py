@@ -107,7 +107,7 @@ def trap(
         machines: as for `run`, but no designs written in Python.
         length: observe for this long, from the end of `after` on, then kill the program: seconds, or "10m".
         after: let it run freely for this long first, while a server is filled, say.
-        sample: simulate one of so many sets, a power of two, or "auto".
+        sample: simulate one set of N, a power of two, or "auto".
         slowdown: with `sample="auto"`: how many times its own time the program may take.
         kernel: count what the kernel refers to for the program, too.
         seed: seed of everything random.
@@ -197,7 +197,7 @@ def advise(
         load: for a server: the command of its load, for a shell.
         port: the port on 127.0.0.1 where the server answers.
         stdin: file that is the standard input of the program in every run.
-        limit: simulate so many instructions only.
+        limit: the number of instructions that are simulated.
         cwd: directory in which the program starts.
 
     Raises:

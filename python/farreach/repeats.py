@@ -36,7 +36,7 @@ class Repeats(Sequence[Result]):
     @property
     def confidence(self) -> float:
         """How sure it is that the median of all possible runs lies between `least` and `most`: 1 - 2^(1-n) of n runs,
-        whatever their distribution. 0.94 of five, 0.97 of six."""
+        for any distribution. 0.94 of five, 0.97 of six."""
         return 1.0 - 2.0 ** (1 - len(self.results))
 
     def values(self, machine: str, y: str = "misses") -> List[float]:

@@ -10,7 +10,7 @@ use farreach_live::{Exit, Options, Recorder, Report, Watch};
 use farreach_machine::Progress;
 use farreach_report::format::shown;
 use farreach_report::limits::sentence;
-use farreach_types::event::{Batch, Source};
+use farreach_types::event::Batch;
 use farreach_types::{Context, Error, Result, bail};
 use farreach_workloads::{Last, Load, Recording, RunningLoad, feed};
 use std::ffi::OsString;
@@ -121,7 +121,7 @@ pub fn recorded(
     command: &[OsString],
     options: &Options,
     load: Option<&Load>,
-    mut each: impl FnMut(Batch) -> Result<(bool, Progress)>,
+    each: impl FnMut(Batch) -> Result<(bool, Progress)>,
     listen: Listen,
 ) -> Result<Option<Early>> {
     let Some(load) = load else {
@@ -131,19 +131,7 @@ pub fn recorded(
     };
     check_port(Some(load))?;
     let mut recording = Recording::server(Recorder::start(command, options)?, load.clone());
-    listen(Event::Begins { references: None });
-    let (mut memory, mut early) = (MemoryLook::default(), None);
-    while let Some(batch) = recording.next_batch()? {
-        let (more, progress) = each(batch)?;
-        if !more {
-            break;
-        }
-        listen(Event::Progress(progress));
-        early = memory.short();
-        if early.is_some() {
-            break;
-        }
-    }
+    let early = feed::batches(&mut recording, &mut MemoryLook::default(), each, listen)?;
     let report = recording.finish().context("the server and its load")?;
     listen(Event::Ends);
     say_limits(&report, listen);

@@ -7,7 +7,7 @@
 //! it uses.
 //!
 //! Owns what is measured here and now, as data. Must not know commands or terminals: it prints nothing, and hands words
-//! about its progress to whoever called it. System calls and unsafe code are in `farreach-live`.
+//! about its progress to its caller. System calls and unsafe code are in `farreach-live`.
 #![forbid(unsafe_code)]
 
 pub mod interfaces;

@@ -20,8 +20,8 @@
 //!
 //! Where the specification is open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs`, `run.rs`,
 //! `program.rs`, `frames.rs`, `paging.rs`, `segments.rs`, `huge.rs`, `eager.rs` and `policies.rs` state the choices
-//! (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`, `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`, `OE-n`). Look there first when
-//! implementation and oracle differ.
+//! (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`, `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`, `OE-n`). Look there first
+//! when implementation and oracle differ.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "for tests only")]
 

@@ -7,7 +7,7 @@
 //! * OQ-4 The set changes when a hit is in another set than the hit or fill before, in the same array.
 //! * OQ-5 Counters stay between 0 and 3.
 //! * OQ-6 iTP: places count valid entries. A new entry of data has as many newer ones as ways less four, or all that
-//!   there are. It stays one of data whatever hits it. SRRIP: among equals the lowest index.
+//!   there are. It stays one of data after hits of either kind. SRRIP: among equals the lowest index.
 
 use std::collections::BTreeMap;
 

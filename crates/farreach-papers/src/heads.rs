@@ -37,7 +37,7 @@ const PAPERS: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// Up to so many side remarks that do not hold are shown with their numbers.
+/// The most side remarks that do not hold and are shown with their numbers.
 const FEW: usize = 2;
 
 /// A head for each paper with a claim among these.
@@ -100,8 +100,8 @@ fn ids<'a>(all: impl Iterator<Item = &'a str>) -> String {
     list(&all.enumerate().map(short).collect::<Vec<_>>())
 }
 
-/// The first words of a reason: so many of the parts that `; ` divides, no more than its first sentence, and without the
-/// programs on which a claim holds.
+/// The first words of a reason: the first `parts` of those that `; ` divides, no more than its first sentence, without
+/// the programs on which a claim holds.
 fn brief(why: &str, parts: usize) -> String {
     let mut text = why.split_once(". ").map_or(why, |(first, _)| first);
     for stop in [" program: ", " programs: "] {

@@ -121,8 +121,8 @@ fn notes(prices: &TodayPrices) -> Vec<String> {
     let mut notes = Vec::new();
     if prices.huge_in_pieces == Some(true) {
         notes.push(
-            "The TLB holds huge pages in pieces here, since the hypervisor maps its memory by smaller pages. So they make \
-             walks shorter and spare none: the misses of the table count a TLB that holds them whole."
+            "The TLB holds huge pages in pieces here, since the hypervisor maps its memory by smaller pages. So they \
+             make walks shorter and spare none: the misses of the table count a TLB that holds them whole."
                 .into(),
         );
     }

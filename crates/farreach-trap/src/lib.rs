@@ -18,8 +18,8 @@
 //! Before the program runs on, what left the machines is out of the page table. The kernel can reclaim pages of others
 //! cheaply, but may leave some; so the monitor looks, and the agent unmaps those.
 //!
-//! [`Observation`] is a whole run: from when on it is simulated (`observe`), what part of the sets (`choice`), the load of
-//! a server beside it, signals.
+//! [`Observation`] is a whole run: from when on it is simulated (`observe`), what part of the sets (`choice`), the load
+//! of a server beside it, signals.
 //!
 //! The monitor must never touch memory of the program that is observed, not even by ptrace: that would be a fault,
 //! which it would wait for itself. Where it must, or where the kernel must and takes no traps, the page is mapped

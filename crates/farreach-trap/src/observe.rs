@@ -191,8 +191,8 @@ impl Observation {
             }
             let stage = running.as_ref().map(RunningLoad::stage);
             match (&running, stage) {
-                // A tick later than the simulation begins, or ends: so it is of all requests of the last command, and of
-                // nothing else.
+                // A tick later than the simulation begins, or ends: so it is of all requests of the last command, and
+                // of nothing else.
                 (Some(load), Some(Stage::Filled)) if !begin.skips || settings.after.is_some() => load.go_on(),
                 (Some(load), Some(Stage::Served)) if served => load.go_on(),
                 (_, Some(Stage::Served)) => {

@@ -122,6 +122,32 @@ pub fn stored<P, E: From<Error>>(
     Ok(early)
 }
 
+/// Gives every batch of a program that is recorded to `each`, as long as it wants more and there is memory. Returns
+/// what ended it early, if anything did.
+///
+/// # Errors
+/// As those of the source, and of `each`.
+pub fn batches<P, E: From<Error>>(
+    source: &mut dyn Source,
+    memory: &mut MemoryLook,
+    mut each: impl FnMut(Batch) -> Result<(bool, P), E>,
+    listen: &mut dyn FnMut(Event<P>),
+) -> Result<Option<Early>, E> {
+    listen(Event::Begins { references: None });
+    while let Some(batch) = source.next_batch()? {
+        let (more, progress) = each(batch)?;
+        if !more {
+            break;
+        }
+        listen(Event::Progress(progress));
+        let early = memory.short();
+        if early.is_some() {
+            return Ok(early);
+        }
+    }
+    Ok(None)
+}
+
 /// Runs a program under the recorder and gives every batch to `each`, as long as it wants more. Also returns what ended
 /// it early, if anything did.
 ///
@@ -130,24 +156,12 @@ pub fn stored<P, E: From<Error>>(
 pub fn live<P, E: From<Error>>(
     command: &[OsString],
     options: &Options,
-    mut each: impl FnMut(Batch) -> Result<(bool, P), E>,
+    each: impl FnMut(Batch) -> Result<(bool, P), E>,
     listen: &mut dyn FnMut(Event<P>),
 ) -> Result<(Report, Option<Early>), E> {
     let mut memory = MemoryLook::default();
     let mut recorder = Recorder::start(command, options)?;
-    let mut early = None;
-    listen(Event::Begins { references: None });
-    while let Some(batch) = recorder.next_batch()? {
-        let (more, progress) = each(batch)?;
-        if !more {
-            break;
-        }
-        listen(Event::Progress(progress));
-        early = memory.short();
-        if early.is_some() {
-            break;
-        }
-    }
+    let early = batches(&mut recorder, &mut memory, each, listen)?;
     let report = recorder.finish()?;
     listen(Event::Ends);
     if report.exit == Exit::Signal(libc::SIGKILL)

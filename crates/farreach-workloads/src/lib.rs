@@ -2,8 +2,8 @@
 //!
 //! Programs stand in `programs.toml`. [`catalogue`] lists all workloads, [`find`] has one by its name, and [`command`]
 //! makes any of them ready to run: checks that its packages are installed and makes its inputs, from a seed, in a cache
-//! directory. A [`Prepared`] workload runs as it is or under the recorder; a server with its [`Load`] beside it. [`feed`]
-//! hands on the batches of a workload, a trace or a program.
+//! directory. A [`Prepared`] workload runs as it is or under the recorder; a server with its [`Load`] beside it.
+//! [`feed`] hands on the batches of a workload, a trace or a program.
 //!
 //! Owns the catalogue, the makers of inputs, packages, and servers with their loads. Must not know machines, and prints
 //! nothing: what a program that it runs says goes where the caller wants it, or into a file.

@@ -13,7 +13,7 @@ use farreach_types::{Context, Result};
 pub enum Output {
     /// This file, which stays.
     Named(PathBuf),
-    /// A file without a name, which is gone when nobody has it open.
+    /// A file without a name, which is gone when no process has it open.
     Unnamed(Arc<File>),
 }
 

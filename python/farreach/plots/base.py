@@ -120,7 +120,7 @@ def left_out(names: Sequence[str], why: str) -> Any:
 
 
 def lines(text: str, width: int = 72) -> List[str]:
-    """A text in lines of so many characters; words are not cut."""
+    """A text in lines of at most `width` characters; words are not cut."""
     import textwrap
 
     return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]

@@ -97,7 +97,7 @@ fn chi_tells_instructions_apart() {
     assert!(chirp < 750, "{chirp}: the 6 that come back stay after a few rounds");
 }
 
-/// Entries begin at 2, a hit makes 0. Nobody at 3: all age until there is; the lowest slot of those at 3 goes.
+/// Entries begin at 2, a hit makes 0. No entry at 3: all age until there is; the lowest slot of those at 3 goes.
 #[test]
 fn vic_5_by_hand() {
     let mut machine = Machine::new("l2=4K:4,l2_replacement=srrip");

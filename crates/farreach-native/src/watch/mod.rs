@@ -65,8 +65,8 @@ const BUSY: f64 = 0.1;
 /// Watches a process until the time is over, it ends, or a signal comes: each gives a result.
 ///
 /// # Errors
-/// There is no such process, its memory may not be read, the method that was asked for does not work here, or the system
-/// refuses something meanwhile.
+/// There is no such process, its memory may not be read, the method that was asked for does not work here, or the
+/// system refuses something meanwhile.
 pub fn watch(settings: &Settings, listen: Listen) -> Result<WatchResult> {
     ensure!(settings.pid > 0, "process {}: there is none", settings.pid);
     let signals = Signals::begin();

@@ -123,8 +123,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-PS-7",
         kind: Main,
-        claim: "Two sizes, 16 KB and 256 KB for large data objects, miss less often than 16 KB alone for little memory: \
-                less than 25 % more than 4 KB takes, on most programs",
+        claim: "Two sizes, 16 KB and 256 KB for large data objects, miss less often than 16 KB alone for little \
+                memory: less than 25 % more than 4 KB takes, on most programs",
         studies: &["ps-advice"],
         judge: |results, set| {
             tally(set.programs.iter(), |p| {

@@ -359,7 +359,7 @@ fn at_most_a_tenth(results: &Results, set: &Set) -> Tally {
     })
 }
 
-/// For a gain of about so many times: within, above or short of the limits.
+/// For a gain of about a factor: within, above or short of its limits.
 fn about(gain: f64, limits: std::ops::RangeInclusive<f64>) -> Outcome {
     if gain > *limits.end() { Outcome::Stronger } else { reached(gain >= *limits.start(), gain >= 1.0) }
 }

@@ -44,7 +44,7 @@ fn every_verdict_says_on_how_many_programs_and_on_which_not() {
     assert_eq!(text(of("absent").most()), "not testable here: no program it speaks of was run.");
 }
 
-/// A claim about all programs: an opposite refutes it, a smaller effect leaves it open, a silent program does not count.
+/// A claim about all programs: an opposite refutes it, a smaller effect leaves it open, a silent one is not counted.
 #[test]
 fn claims_about_all_programs() {
     for (names, verdict) in [
