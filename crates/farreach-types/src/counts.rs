@@ -63,9 +63,11 @@ macro_rules! counters {
 
 // Behind the macro, which they use.
 mod caches;
+mod parts;
 mod tlb;
 
 pub use caches::{Answered, CacheCounts, LineCounts, WalkCaches};
+pub use parts::{MemoryCounts, PartCounts, Parts, StepCounts};
 pub use tlb::{HostWalkCounts, RangeCounts, SegmentCounts, ShootdownCounts, TlbCounts, WalkCounts, WalkDistances};
 
 /// Memory in bytes, at the moment named.

@@ -141,6 +141,16 @@ impl Key {
         })
     }
 
+    /// The words that a map of values gives for this key, a list joined by `+` or an array; its default if none.
+    pub fn words(&self, given: &Map<String, Json>) -> Vec<String> {
+        let words = |text: &str| text.split('+').map(|word| word.trim().to_owned()).collect();
+        match given.get(self.name) {
+            Some(Json::Array(items)) => items.iter().filter_map(|item| Some(item.as_str()?.to_owned())).collect(),
+            Some(Json::String(text)) => words(text),
+            _ => words(self.default),
+        }
+    }
+
     fn parse(&self, value: &Json) -> Option<Json> {
         let int = || value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
         let bytes = |v: &Json| v.as_u64().or_else(|| v.as_str()?.parse::<Bytes>().ok().map(|b| b.0));
@@ -182,6 +192,44 @@ impl Key {
             }
         }
     }
+}
+
+/// The number of keys in some lists together.
+pub const fn total(lists: &[&[&'static Key]]) -> usize {
+    let (mut n, mut i) = (0, 0);
+    while i < lists.len() {
+        n += lists[i].len();
+        i += 1;
+    }
+    n
+}
+
+/// The keys of some lists, one list after the other; `N` is their [`total`]. Called through [`joined_keys!`].
+///
+/// [`joined_keys!`]: crate::joined_keys
+pub const fn joined<const N: usize>(lists: &[&[&'static Key]]) -> [&'static Key; N] {
+    let mut all = [&SEED; N];
+    let (mut n, mut i) = (0, 0);
+    while i < lists.len() {
+        let mut k = 0;
+        while k < lists[i].len() {
+            all[n] = lists[i][k];
+            (n, k) = (n + 1, k + 1);
+        }
+        i += 1;
+    }
+    assert!(n == N);
+    all
+}
+
+/// Joins constant lists of keys: `joined_keys!(FIRST, &[&ONE, &TWO])` is a constant list of all their keys.
+#[macro_export]
+macro_rules! joined_keys {
+    ($($list:expr),* $(,)?) => {{
+        const LISTS: &[&[&$crate::params::Key]] = &[$($list),*];
+        const ALL: &[&$crate::params::Key] = &$crate::params::joined::<{ $crate::params::total(LISTS) }>(LISTS);
+        ALL
+    }};
 }
 
 /// Refuses a given key that is none of the declared ones, and names those like it.
@@ -264,6 +312,13 @@ impl Params {
             format!("{name} = {} is not allowed: {name} must be a multiple of page_size, {}", Bytes(size), Bytes(page))
         };
         size.trailing_zeros().checked_sub(page.trailing_zeros()).ok_or_else(refuse)
+    }
+    /// A word, or a list of words.
+    pub fn words(&self, name: &str) -> Vec<String> {
+        match self.get(name).as_str() {
+            Some(word) => vec![word.to_owned()],
+            None => self.texts(name),
+        }
     }
     /// A list of texts.
     pub fn texts(&self, name: &str) -> Vec<String> {

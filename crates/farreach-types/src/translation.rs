@@ -35,6 +35,19 @@ pub struct Pte {
 pub trait PageTableView {
     /// The entry of one base page.
     fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte>;
+    /// Whether one of these pages is mapped. By default they are looked at one by one.
+    fn any_mapped(&self, asid: Asid, pages: VpnRange) -> bool {
+        pages.iter().any(|vpn| self.pte(asid, vpn).is_some())
+    }
+    /// Of a page that is not mapped, the level of a radix tree of 4 KB nodes whose entry on the way to it is the first
+    /// that is absent: 0 where its page table exists, 1 where its page directory does, and so on.
+    fn absent_at(&self, asid: Asid, vpn: Vpn) -> u8 {
+        let exists = |level: &u8| {
+            let order = 9 * (u32::from(*level) + 1);
+            self.any_mapped(asid, VpnRange { start: vpn.align_down(order), pages: 1 << order })
+        };
+        (0..4).find(exists).unwrap_or(4)
+    }
     /// The range table.
     fn ranges(&self) -> &dyn RangeTableView {
         &Absent

@@ -139,6 +139,12 @@ impl Levels {
         })
     }
 
+    /// Caches of one line each, which stand in the place of those that are lent (see [`Port`](super::Port)).
+    pub(super) fn smallest() -> Levels {
+        let line = || Cache::new(Shape { size: 1 << LINE_SHIFT, line: 1 << LINE_SHIFT, ways: 1 }).expect("one line");
+        Levels { l1: [line(), line()], l2: line(), llc: Vec::new(), walker_l1: false, memory_writes: 0 }
+    }
+
     /// A reference of the program to a line; `side` 0: fetch, 1: load or store.
     #[inline]
     pub fn reference(&mut self, side: usize, line: u64, store: bool) -> At {

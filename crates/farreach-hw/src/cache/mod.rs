@@ -3,9 +3,11 @@
 //! virtual or physical.
 
 pub mod levels;
+mod port;
 mod side;
 
 pub use levels::{At, Levels};
+pub use port::{NodeRead, Port, Purpose};
 pub use side::{Found, Lost, Side};
 
 use farreach_types::addr::Bytes;

@@ -2,14 +2,15 @@
 //! references (`walk_cost = caches`).
 //!
 //! The TLB is a design as any other, and counts as it always does. Every reference of the program and of the walkers
-//! goes through [`Levels`] in program order: the walk first, then the reference that needed it.
+//! goes through [`Levels`] in program order: the walk first, then the reference that needed it. The caches are lent to
+//! the TLB while it serves a lookup (see [`Port`](crate::cache::Port)).
 
 use super::{Item, NONE, PIECE_SHIFT, System};
 use crate::cache::levels::LINE_SHIFT;
 use crate::cache::{At, Levels};
 use crate::tlb::{Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
-use farreach_types::counts::{CacheCounts, LineCounts, SystemCounts, TlbCounts, WalkCaches};
+use farreach_types::counts::{CacheCounts, LineCounts, SystemCounts, TlbCounts};
 use farreach_types::params::Params;
 use farreach_types::translation::{PageTableView, Translation};
 
@@ -54,14 +55,14 @@ impl Filter {
 /// See the module.
 pub struct Mmu {
     tlb: Box<dyn Tlb>,
-    caches: Levels,
+    /// Lent to the TLB for the time of each lookup.
+    caches: Box<Levels>,
     filter: Box<Filter>,
     unfiltered: Unfiltered,
     /// By kind: the line that, referenced again, is a hit that changes nothing.
     last: [u64; 3],
     asid: Asid,
     plain: bool,
-    walks: WalkCaches,
     program: [LineCounts; 2],
     misses: Vec<Item>,
 }
@@ -70,10 +71,7 @@ impl Mmu {
     /// A design that keeps the references of its walkers, with caches by the keys
     /// [`LEVEL_KEYS`](crate::cache::levels::LEVEL_KEYS).
     pub fn new(mut tlb: Box<dyn Tlb>, params: &Params, plain: bool) -> Result<Mmu, String> {
-        assert!(
-            tlb.walker_reads().is_some(),
-            "walk_cost = caches needs a design that records the reads of its walkers"
-        );
+        assert!(tlb.port().is_some(), "walk_cost = caches needs a design whose walkers read through a port");
         let refuse = |what: &str, why: &str| Err(format!("{what} is not allowed with walk_cost = caches: {why}"));
         let is = |key: &str, value: &str| params.has(key) && params.text(key) == value;
         if is("range_order", "first") {
@@ -90,13 +88,12 @@ impl Mmu {
         }
         Ok(Mmu {
             tlb,
-            caches: Levels::new(params)?,
+            caches: Box::new(Levels::new(params)?),
             filter: Box::new(Filter([[(NONE, 0); SLOTS]; 3])),
             unfiltered: Unfiltered::default(),
             last: [NONE; 3],
             asid: Asid(0),
             plain,
-            walks: WalkCaches::default(),
             program: Default::default(),
             misses: Vec::new(),
         })
@@ -109,14 +106,17 @@ impl Mmu {
         let pte = table.pte(at.asid, at.vpn).expect("the operating system has served the fault");
         let base = pte.pfn.0 << (BASE_SHIFT - LINE_SHIFT);
         self.unfiltered.clear();
+        self.exchange();
         let answer = self.tlb.access(at, pte, table, &mut self.unfiltered);
+        self.exchange();
+        // Walkers may have evicted any line.
+        self.last = [NONE; 3];
         self.filter.unfilter(&self.unfiltered, self.asid);
         if answer.filterable && !self.plain {
             self.filter.set(item.kind_index(), at.vpn, base);
         }
         if answer.outcome != Outcome::Hit {
             self.misses.push(item);
-            self.walk();
         }
         if cfg!(debug_assertions) {
             let found = self.tlb.probe(at.asid, at.vpn, at.kind);
@@ -126,20 +126,10 @@ impl Mmu {
         base
     }
 
-    /// Passes the reads of the walkers through the caches.
-    fn walk(&mut self) {
-        let reads = self.tlb.walker_reads().expect("it keeps them");
-        for read in reads.drain(..) {
-            let level = self.walks.at(read.level);
-            let count = match self.caches.walker(read.address >> LINE_SHIFT) {
-                At::L1 => &mut level.l1,
-                At::L2 => &mut level.l2,
-                At::Llc => &mut level.llc,
-                At::Memory => &mut level.memory,
-            };
-            *count += 1;
-        }
-        self.last = [NONE; 3];
+    /// Lends the caches to the TLB, or takes them back.
+    #[inline]
+    fn exchange(&mut self) {
+        self.tlb.port().expect("its walkers read through a port").exchange(&mut self.caches);
     }
 
     /// A reference of the program to a line.
@@ -229,7 +219,7 @@ impl System for Mmu {
     }
 
     fn mmu(&self, accesses: [u64; 2]) -> Option<(TlbCounts, CacheCounts)> {
-        let tlb = TlbCounts { walk_caches: self.walks.clone(), ..self.tlb.counts().clone() };
+        let tlb = self.tlb.counts().clone();
         let of = |side: usize| LineCounts { accesses: accesses[side], ..self.program[side].clone() };
         Some((tlb, CacheCounts { fetch: of(0), data: of(1), memory_writes: self.caches.memory_writes() }))
     }

@@ -26,6 +26,7 @@
 //! see [`filter`](super::filter).
 
 use super::filter::Unfiltered;
+use crate::cache::Port;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -160,8 +161,12 @@ pub trait Capabilities {
     fn opaque(&self) -> bool {
         false
     }
-    /// It records the references of its walkers: those since they were last taken out, in order.
-    fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {
+    /// Its walkers read tables in memory.
+    fn port(&mut self) -> Option<&mut Port> {
+        None
+    }
+    /// It keeps tables of what the page table maps.
+    fn on_map(&mut self) -> Option<&mut dyn OnMap> {
         None
     }
 }
@@ -191,8 +196,19 @@ pub trait OnFetch {
     /// The address of the latest fetch of the running thread, that of the lookup itself if it is one. Told before each
     /// lookup that reaches the design.
     fn latest_fetch(&mut self, address: u64);
+    /// Instructions fetched so far, in all threads (HW-8). Told with it.
+    fn position(&mut self, _instructions: u64) {}
     /// The key and value for which it needs this, for the message to programs of which fetches are not known.
     fn because_of(&mut self) -> String;
+}
+
+/// A design with tables of its own of what the page table maps (PT-1), which follow every change of it. It is told when
+/// the page table, and `table`, have the change already, and before the next lookup.
+pub trait OnMap {
+    /// These pages are mapped now and were not, or are parts of larger or smaller pages than before.
+    fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView);
+    /// These pages, as far as there are any, may not be mapped any more, or elsewhere. [`Tlb::invalidate`] comes before.
+    fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView);
 }
 
 /// A design with segment registers.
@@ -239,28 +255,30 @@ impl dyn Tlb + '_ {
             design.latest_fetch(address);
         }
     }
+    /// See [`OnFetch::position`].
+    pub fn position(&mut self, instructions: u64) {
+        if let Some(design) = self.on_fetch() {
+            design.position(instructions);
+        }
+    }
+    /// See [`OnMap::mapped`].
+    pub fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
+        if let Some(design) = self.on_map() {
+            design.mapped(asid, pages, table);
+        }
+    }
+    /// See [`OnMap::unmapped`].
+    pub fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
+        if let Some(design) = self.on_map() {
+            design.unmapped(asid, pages, table);
+        }
+    }
     /// See [`OnSegment::segment_changed`].
     pub fn segment_changed(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         if let Some(design) = self.on_segment() {
             design.segment_changed(asid, unfiltered);
         }
     }
-}
-
-/// A reference of a walker to a table in memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NodeRead {
-    /// Level of a page table, 0 for the leaves of 4 KB pages, [`NodeRead::RANGES`], or [`NodeRead::HOST`].
-    pub level: u8,
-    /// Physical address of the first of eight bytes.
-    pub address: u64,
-}
-
-impl NodeRead {
-    /// The level of range tables.
-    pub const RANGES: u8 = 5;
-    /// All levels of a host's page table.
-    pub const HOST: u8 = 6;
 }
 
 /// Bits of one entry, for the area model (AREA-2).

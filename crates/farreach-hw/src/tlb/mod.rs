@@ -18,12 +18,14 @@ pub mod parts;
 mod registry;
 
 pub use contract::{
-    Answer, Capabilities, Design, EntryBits, EntryView, Lookup, NodeRead, OnDemotion, OnFetch, OnSegment, OnSwitch,
+    Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnDemotion, OnFetch, OnMap, OnSegment, OnSwitch,
     OnThread, Outcome, Timed, Tlb,
 };
-pub use designs::{range, segment};
+pub use designs::segment;
 pub use filter::Unfiltered;
+pub use parts::additions::{self, range};
 pub use parts::hierarchy::{ArrayShape, array_shapes, cores, host, walk};
 pub use parts::store::numbers::lfsr_state;
 pub use parts::store::policies;
-pub use registry::{DESIGNS, design};
+pub use parts::tables;
+pub use registry::{DESIGNS, design, idle_choices, keys_of};

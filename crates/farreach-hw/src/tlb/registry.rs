@@ -2,9 +2,14 @@
 
 use super::contract::Design;
 use super::designs::{
-    clustered, coalesced, complete_subblock, hierarchy, integrated, partial_subblock, range, segment, single, skewed,
-    superpage, two_level,
+    clustered, complete_subblock, hierarchy, integrated, partial_subblock, segment, single, skewed, superpage,
+    two_level,
 };
+use super::parts::additions::{self, BACKGROUND_WEIGHT, BEHIND};
+use super::parts::store::policies::{self, L2_REPLACEMENT};
+use super::parts::tables::{self, TABLE};
+use farreach_types::params::{Key, Params};
+use serde_json::{Map, Value as Json};
 
 /// All designs. A new design is one file in `designs` and one line here.
 pub const DESIGNS: &[&Design] = &[
@@ -15,9 +20,9 @@ pub const DESIGNS: &[&Design] = &[
     &integrated::DESIGN,
     &two_level::DESIGN,
     &hierarchy::DESIGN,
-    &range::DESIGN,
+    &hierarchy::RANGE,
     &clustered::DESIGN,
-    &coalesced::DESIGN,
+    &hierarchy::COALESCED,
     &segment::DESIGN,
     &skewed::DESIGN,
 ];
@@ -25,4 +30,35 @@ pub const DESIGNS: &[&Design] = &[
 /// The design of this kind.
 pub fn design(kind: &str) -> Option<&'static Design> {
     DESIGNS.iter().copied().find(|d| d.kind == kind)
+}
+
+/// Keys that choose parts by name, each with what it chooses by default and the keys of a part.
+const CHOICES: [(&Key, fn(&str) -> Option<&'static [&'static Key]>); 3] = [
+    (&BEHIND, |name| additions::listed(name).map(|listed| listed.keys)),
+    (&TABLE, |name| tables::listed(name).map(|listed| listed.keys)),
+    (&L2_REPLACEMENT, |name| policies::listed(name).map(|listed| listed.keys)),
+];
+
+/// The keys of a design in a machine with these values: its own, and those of the parts that the values choose.
+pub fn keys_of(design: &Design, given: &Map<String, Json>) -> Vec<&'static Key> {
+    let mut keys = design.keys.to_vec();
+    for (choice, part) in CHOICES.iter().filter(|(choice, _)| design.keys.iter().any(|key| key.name == choice.name)) {
+        let names = choice.words(given);
+        keys.extend(names.iter().filter_map(|name| part(name)).flatten());
+    }
+    keys
+}
+
+/// The choices of parts that a machine leaves at their defaults. Results do not name them, so that a new part changes no
+/// result without it (HW-4).
+pub fn idle_choices(params: &Params) -> impl Iterator<Item = &'static str> {
+    let is_idle = |key: &Key| params.has(key.name) && params.words(key.name) == [key.default];
+    CHOICES
+        .iter()
+        .map(|(key, _)| key.name)
+        .filter(move |name| CHOICES.iter().any(|(key, _)| key.name == *name && is_idle(key)))
+        .chain([BACKGROUND_WEIGHT.name].into_iter().filter(move |name| {
+            // It prices parts alone.
+            params.has(name) && [&BEHIND, &TABLE].iter().all(|key| is_idle(key))
+        }))
 }

@@ -28,6 +28,12 @@ impl OwnCounts {
         self.0[at].1 += count;
     }
 
+    /// The counter at this place of the names.
+    #[inline]
+    pub fn at(&mut self, place: usize) -> &mut u64 {
+        &mut self.0[place].1
+    }
+
     /// The counter of this name; 0 if there is none.
     pub fn get(&self, name: &str) -> u64 {
         self.0.iter().find(|(of, _)| of == name).map_or(0, |(_, count)| *count)

@@ -1,6 +1,6 @@
 //! What TLBs, walkers, range TLBs and segments count.
 
-use super::{OwnCounts, WalkCaches};
+use super::{OwnCounts, Parts, WalkCaches};
 use serde::{Deserialize, Serialize};
 
 /// What one design counted (XC-5). One lookup per base page of the machine that a reference touches (XC-1).
@@ -79,6 +79,9 @@ pub struct TlbCounts {
     /// What the policy that replaces entries of the second level counted itself; absent where it counts nothing.
     #[serde(default, skip_serializing_if = "OwnCounts::is_empty")]
     pub replacement: OwnCounts,
+    /// What parts counted that name their counters themselves; absent where there are none.
+    #[serde(default, skip_serializing_if = "Parts::is_empty")]
+    pub parts: Parts,
     /// Shootdowns; absent where there were none.
     #[serde(default, skip_serializing_if = "ShootdownCounts::is_empty")]
     pub shootdown: ShootdownCounts,
@@ -116,6 +119,7 @@ impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
             range,
             segment,
             replacement,
+            parts,
             shootdown,
         } = other;
         self.lookups += lookups;
@@ -146,6 +150,7 @@ impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
         self.range += range;
         self.segment += segment;
         self.replacement += replacement;
+        self.parts += parts;
         self.shootdown += shootdown;
     }
 }

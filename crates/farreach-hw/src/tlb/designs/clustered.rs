@@ -7,18 +7,21 @@
 
 use crate::tlb::contract::{Design, EntryView, Lookup};
 use crate::tlb::filter::Unfiltered;
+use crate::tlb::parts::additions::Victim;
 use crate::tlb::parts::hierarchy::cores::on_cores;
 use crate::tlb::parts::hierarchy::host::{self, Entries};
 use crate::tlb::parts::hierarchy::level;
 use crate::tlb::parts::hierarchy::nodes::RADIX;
 use crate::tlb::parts::hierarchy::walk::leaf_level;
-use crate::tlb::parts::hierarchy::{FIRST_LEVEL_KEYS, Hierarchy, NextLevel, count_second_level_hit, joined};
+use crate::tlb::parts::hierarchy::{FIRST_LEVEL_KEYS, Hierarchy, SecondLevel, count_second_level_hit};
 use crate::tlb::parts::store::geometry::Geometry;
 use crate::tlb::parts::store::tag_index::{NONE, Tag};
 use crate::tlb::parts::store::{Contents, Store};
+use crate::tlb::parts::tables;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
+use farreach_types::joined_keys;
 use farreach_types::params::{Allowed, Key, Params};
 use farreach_types::translation::{Attr, PageTableView, Pte, Translation};
 
@@ -60,10 +63,11 @@ pub const CLUSTER_FRAMES: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "clustered",
     about: "a hierarchy whose second level has entries for clusters of pages (RMM15-42) or runs of them (CoLT)",
-    keys: &joined::<39>(&[&CLUSTER_ENTRIES, &CLUSTER_WAYS, &CLUSTER_PAGES, &CLUSTER_FRAMES], FIRST_LEVEL_KEYS),
+    keys: joined_keys!(&[&CLUSTER_ENTRIES, &CLUSTER_WAYS, &CLUSTER_PAGES, &CLUSTER_FRAMES], FIRST_LEVEL_KEYS),
     build: |params| {
-        host::check(params, "clustered", Entries::Runs)?;
-        on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Clusters::new(params)?)?)))
+        host::check(params, "kind = clustered", Entries::Runs)?;
+        tables::check(params)?;
+        on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Clusters::new(params)?, &[])?)))
     },
     bits: |_| None,
     reach: |params| {
@@ -164,7 +168,7 @@ impl Clusters {
     }
 }
 
-impl NextLevel for Clusters {
+impl SecondLevel for Clusters {
     fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
         let slot = self.find(at.asid, at.vpn)?;
         self.store.touch(slot, 0, &mut self.ignored_report);
@@ -172,10 +176,18 @@ impl NextLevel for Clusters {
         Some((self.store.get(slot).translate(self.offset(at.vpn)), 0))
     }
 
-    fn fill(&mut self, at: Lookup, page: Translation, order: u8, table: &dyn PageTableView, counts: &mut TlbCounts) {
+    fn fill(
+        &mut self,
+        at: Lookup,
+        page: Translation,
+        order: u8,
+        table: &dyn PageTableView,
+        counts: &mut TlbCounts,
+    ) -> Option<Victim> {
         if leaf_level(order, RADIX) > 0 {
-            return;
+            return None;
         }
+        let evictions = counts.evictions;
         let of = if self.runs { Cluster::run } else { Cluster::group };
         let cluster = of((at.asid, at.vpn), page, self.order.into(), table);
         let same = |c: &Cluster| (c.frames, c.attr) == (cluster.frames, cluster.attr);
@@ -196,27 +208,33 @@ impl NextLevel for Clusters {
             }
         };
         self.store.replay(slot, 0, &mut self.ignored_report);
+        let tag = self.store.last_victim();
+        (counts.evictions > evictions).then(|| Victim { asid: tag.asid(), vpn: tag.base(), order: tag.order() })
     }
 
     fn takes(&self, _: Kind) -> bool {
         true
     }
 
-    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, _: &mut TlbCounts) -> u64 {
+    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool) -> u64 {
         // Each page has a translation of its own, which stays valid.
         if demoted { 0 } else { self.store.invalidate(asid, pages, self.order, &mut self.ignored_report) }
     }
 
-    fn drop_space(&mut self, asid: Asid, _: &mut TlbCounts) -> u64 {
+    fn drop_space(&mut self, asid: Asid) -> u64 {
         self.store.drop_space(asid, &mut self.ignored_report)
     }
 
-    fn switch(&mut self, to: Asid, _: &mut TlbCounts) -> u64 {
+    fn switch(&mut self, to: Asid) -> u64 {
         self.store.switch(to, &mut self.ignored_report)
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
         self.find(asid, vpn).map(|slot| self.store.get(slot).translate(self.offset(vpn)))
+    }
+
+    fn entries(&self) -> usize {
+        self.store.entries()
     }
 
     fn views(&self, before: usize, into: &mut Vec<EntryView>) {

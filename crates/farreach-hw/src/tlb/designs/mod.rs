@@ -1,12 +1,10 @@
 //! The designs, a file each. A design knows the contract and the parts.
 
 pub mod clustered;
-pub mod coalesced;
 pub mod complete_subblock;
 pub mod hierarchy;
 pub mod integrated;
 pub mod partial_subblock;
-pub mod range;
 pub mod segment;
 pub mod single;
 pub mod skewed;

@@ -76,6 +76,11 @@ impl RangeTlb {
         if self.process_ids { 0 } else { self.drop_where(|span| span.asid != to) }
     }
 
+    /// All slots.
+    pub fn entries(&self) -> usize {
+        self.spans.entries()
+    }
+
     /// Its entries, as [`Spans::views`] says.
     pub fn views(&self, before: usize, into: &mut Vec<EntryView>) {
         self.spans.views(before, into);

@@ -130,6 +130,11 @@ impl Spans {
         doomed.into_iter().filter_map(|slot| self.drop(slot)).collect()
     }
 
+    /// All slots.
+    pub fn entries(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Its entries: `order` is that of the smallest power of two that holds the span, `pages` its first page and its
     /// last.
     pub fn views(&self, before: usize, into: &mut Vec<EntryView>) {

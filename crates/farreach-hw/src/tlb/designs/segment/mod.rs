@@ -2,20 +2,24 @@
 //! for all other references. Or several segments (F-20): then the system pins the largest ranges of the process
 //! (RMM15-1) in the registers, without a range TLB.
 
+use crate::cache::Port;
 use crate::nested::Hypervisor;
 use registers::{Held, One, Registers};
 mod registers;
 
 use crate::tlb::contract::{
-    Answer, Capabilities, Design, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch, Outcome, Timed, Tlb,
+    Answer, Capabilities, Design, EntryView, Lookup, OnDemotion, OnFetch, OnMap, OnSegment, OnSwitch, Outcome, Timed,
+    Tlb,
 };
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::hierarchy::cores::on_cores;
 use crate::tlb::parts::hierarchy::host::{self, Entries, GUEST, HOST, Host};
-use crate::tlb::parts::hierarchy::{self, Guest, Hierarchy, KEYS, Paging, joined};
+use crate::tlb::parts::hierarchy::{self, Guest, Hierarchy, KEYS, Paging, check_replacement};
+use crate::tlb::parts::{additions, tables};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
+use farreach_types::joined_keys;
 use farreach_types::params::{Allowed, Key, Params};
 use farreach_types::translation::{PageTableView, Pte, Translation};
 use std::ops::Range;
@@ -59,10 +63,13 @@ pub const VM_EXIT_CYCLES: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "segment",
     about: "a direct segment in front of a hierarchy of page TLBs (DS13)",
-    keys: &joined::<42>(&[&SERVED_BY, &SEGMENTS, &KERNEL_SEGMENT, &VM_EXIT_CYCLES], KEYS),
+    keys: joined_keys!(&[&SERVED_BY, &SEGMENTS, &KERNEL_SEGMENT, &VM_EXIT_CYCLES], KEYS),
     build: |params| {
-        host::check(params, "segment", Entries::Segment { served: params.text(SERVED_BY.name) != "pages" })?;
+        host::check(params, "kind = segment", Entries::Segment { served: params.text(SERVED_BY.name) != "pages" })?;
         check_kernel(params)?;
+        check_replacement(params)?;
+        tables::check(params)?;
+        additions::chosen(params, &[])?;
         on_cores(params, |params| Ok(Box::new(SegmentTlb::new(params)?)))
     },
     bits: |_| None,
@@ -136,7 +143,7 @@ impl SegmentTlb {
         };
         let composed = params.text(GUEST.name) == "composed";
         Ok(SegmentTlb {
-            paging: Hierarchy::new(params, Paging::new(params)?)?,
+            paging: Hierarchy::new(params, Paging::new(params)?, &[])?,
             registers: None,
             served,
             sets,
@@ -275,8 +282,14 @@ impl Capabilities for SegmentTlb {
     fn timed(&mut self) -> Option<&mut dyn Timed> {
         self.paging.timed()
     }
-    fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {
-        self.paging.walker_reads()
+    fn port(&mut self) -> Option<&mut Port> {
+        self.paging.port()
+    }
+    fn on_fetch(&mut self) -> Option<&mut dyn OnFetch> {
+        self.paging.on_fetch()
+    }
+    fn on_map(&mut self) -> Option<&mut dyn OnMap> {
+        self.paging.on_map()
     }
 }
 

@@ -8,13 +8,13 @@
 use super::cores::CORES;
 use super::nodes::{Entry, Nodes, Pointer, RADIX};
 use super::walk::by_caches;
-use crate::tlb::contract::NodeRead;
+use crate::cache::{NodeRead, Port};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::store::Store;
 use crate::tlb::parts::store::geometry::Geometry;
 use crate::tlb::parts::store::tag_index::Tag;
 use farreach_types::addr::{Asid, Bytes, Pfn, Vpn};
-use farreach_types::counts::{HostWalkCounts, TlbCounts};
+use farreach_types::counts::TlbCounts;
 use farreach_types::params::{Allowed, Key, PAGE_SIZE, Params};
 use farreach_types::translation::Segment;
 
@@ -85,12 +85,11 @@ pub(in crate::tlb) enum Entries {
 /// Base pages for which there is a page table: those of x86-64, and the other granules of Arm.
 const GRANULES: [Bytes; 3] = [Bytes(4 << 10), Bytes(16 << 10), Bytes(64 << 10)];
 
-/// Refuses impossible combinations.
+/// Refuses impossible combinations with a part whose entries reach so far; `kind`: its key and value.
 pub(in crate::tlb) fn check(params: &Params, kind: &str, entries: Entries) -> Result<(), String> {
     let (guest, host) = (params.text(GUEST.name), params.text(HOST.name));
     let refuse = |what: &str, with: &str, why: &str| Err(format!("{what} is not allowed with {with}: {why}"));
     let (of_guest, of_host) = (format!("guest = {guest}"), format!("host = {host}"));
-    let kind = format!("kind = {kind}");
     let page = Bytes(params.int(PAGE_SIZE.name));
     let of_page = format!("page_size = {page}");
     match (page == GRANULES[0], entries, guest) {
@@ -102,7 +101,7 @@ pub(in crate::tlb) fn check(params: &Params, kind: &str, entries: Entries) -> Re
         (false, Entries::Pages, _) => {
             return refuse(&of_page, &of_guest, "tables of virtual machines have pages of 4K, 2M and 1G");
         }
-        (false, ..) => return refuse(&of_page, &kind, "its page table is that of x86-64, with pages of 4K, 2M and 1G"),
+        (false, ..) => return refuse(&of_page, kind, "its page table is that of x86-64, with pages of 4K, 2M and 1G"),
     }
     match (guest, entries) {
         ("none", _) if host != HOST.default => {
@@ -116,7 +115,7 @@ pub(in crate::tlb) fn check(params: &Params, kind: &str, entries: Entries) -> Re
         ("segment" | "composed", Entries::Pages | Entries::Runs | Entries::Ranges) => {
             return refuse(
                 &of_guest,
-                &kind,
+                kind,
                 "it has no segment registers; guest must be none or walk, or kind must be segment",
             );
         }
@@ -144,7 +143,7 @@ pub(in crate::tlb) fn check(params: &Params, kind: &str, entries: Entries) -> Re
     match entries {
         Entries::Ranges if walks => refuse(
             &of_host,
-            &kind,
+            kind,
             "no table says which ranges of the guest are ranges of the system; host must be segment",
         ),
         Entries::Runs if walks && fracture => refuse(
@@ -210,7 +209,8 @@ impl Host {
     }
 
     /// Translates a guest physical page.
-    pub fn translate(&mut self, page: Pfn, counts: &mut HostWalkCounts, mut reads: Option<&mut Vec<NodeRead>>) {
+    pub fn translate(&mut self, page: Pfn, counts: &mut TlbCounts, port: &mut Port) {
+        let TlbCounts { host_walk: counts, walk_caches, .. } = counts;
         let page = Vpn(page.0);
         if let Some(cache) = &mut self.cache {
             let tag = Tag::of(Asid(0), page, RADIX * self.leaf);
@@ -226,10 +226,10 @@ impl Host {
         }
         counts.walks += 1;
         counts.references += u64::from(self.levels - self.leaf);
-        let (Some(nodes), Some(reads)) = (&mut self.nodes, &mut reads) else { return };
+        let Some(nodes) = &mut self.nodes else { return };
         for level in (self.leaf..self.levels).rev() {
             let address = nodes.address(Entry::on_the_way(Asid(0), page, level));
-            reads.push(NodeRead { level: NodeRead::HOST, address });
+            port.node(NodeRead { level: NodeRead::HOST, address }, walk_caches);
         }
     }
 }

@@ -6,6 +6,10 @@ use super::host;
 use super::walk::{PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_COST, WALK_LEVELS};
 use crate::cache::levels::LEVEL_KEYS;
 use crate::tlb::keys::{L1_REPLACEMENT, PROCESS_IDS, REPLACEMENT, SEED};
+use crate::tlb::parts::additions::{BACKGROUND_WEIGHT, BEHIND};
+use crate::tlb::parts::store::policies::L2_REPLACEMENT;
+use crate::tlb::parts::tables::TABLE;
+use farreach_types::joined_keys;
 use farreach_types::params::{Allowed, Key, PAGE_SIZE};
 
 /// First level, data side. The defaults of these keys are DS13's Table 1.
@@ -90,23 +94,9 @@ const OWN_KEYS: &[&Key] = &[
     &CORES,
     &IPI_CYCLES,
 ];
-/// Keys of everything but the second level.
-pub(in crate::tlb) const FIRST_LEVEL_KEYS: &[&Key] = &joined::<35>(OWN_KEYS, &joined::<16>(&LEVEL_KEYS, &host::KEYS));
-const SECOND_LEVEL_KEYS: &[&Key] = &[&L2, &L2I, &L2_FRACTURE];
+/// Keys of everything but the second level, with those that choose parts of a registry. The keys of the chosen parts
+/// are [`crate::tlb::keys_of`]'s.
+pub(in crate::tlb) const FIRST_LEVEL_KEYS: &[&Key] =
+    joined_keys!(OWN_KEYS, &LEVEL_KEYS, &host::KEYS, &[&BEHIND, &BACKGROUND_WEIGHT, &TABLE]);
 /// Keys of a hierarchy with a second level of page TLBs.
-pub(in crate::tlb) const KEYS: &[&Key] = &joined::<38>(FIRST_LEVEL_KEYS, SECOND_LEVEL_KEYS);
-
-/// Two lists of keys, `N` together.
-pub(in crate::tlb) const fn joined<const N: usize>(
-    first: &[&'static Key],
-    second: &[&'static Key],
-) -> [&'static Key; N] {
-    assert!(first.len() + second.len() == N);
-    let mut all = [&L1D; N];
-    let mut i = 0;
-    while i < N {
-        all[i] = if i < first.len() { first[i] } else { second[i - first.len()] };
-        i += 1;
-    }
-    all
-}
+pub(in crate::tlb) const KEYS: &[&Key] = joined_keys!(FIRST_LEVEL_KEYS, &[&L2, &L2I, &L2_FRACTURE, &L2_REPLACEMENT]);

@@ -3,6 +3,7 @@
 use crate::tlb::contract::EntryView;
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::keys::L1_REPLACEMENT;
+use crate::tlb::parts::additions::Victim;
 use crate::tlb::parts::store::geometry::{ALL_BITS, Geometry, common};
 use crate::tlb::parts::store::policies::{Access, Listed};
 use crate::tlb::parts::store::tag_index::Tag;
@@ -289,6 +290,13 @@ impl Level {
         let store = &mut self.arrays[array];
         let tag = Tag::of(asid, vpn, order);
         store.fill(tag, Mapping { pfn, attr }, tag.part(vpn), counts, unfiltered)
+    }
+
+    /// The entry that the last fill of an entry of `order` evicted. Only after a fill that did.
+    pub fn victim(&self, order: u8) -> Victim {
+        let array = self.sizes.iter().find(|&&(o, _)| o == order).expect("one of its sizes").1;
+        let tag = self.arrays[array].last_victim();
+        Victim { asid: tag.asid(), vpn: tag.base(), order: tag.order() }
     }
 
     /// Drops the entries of at least `from` that share a page with the range and returns how many there were.

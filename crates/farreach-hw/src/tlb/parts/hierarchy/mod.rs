@@ -1,9 +1,9 @@
 //! The MMU of a current processor: separate first-level TLBs for fetches and data, each with arrays by page size, a
 //! next level that answers their misses, and a page-table walker (DS13-36, RMM15 Table 5).
 //!
-//! The next level is a part (`NextLevel`); the designs that differ in it (`range`, `clustered`, `coalesced`) share the
-//! rest. A lookup that the first level answers goes no further. A translation from the next level, or from the walk, is
-//! filled into the first.
+//! The second level is a part (`SecondLevel`), and so are additions beside it and behind it (`parts/additions`) and the
+//! page table, if it is not the walker's radix tree (`parts/tables`). A lookup that the first level answers goes no
+//! further. A translation from elsewhere is filled into the first.
 
 pub mod cores;
 mod distances;
@@ -16,42 +16,44 @@ pub mod walk;
 pub(in crate::tlb) mod walker;
 
 pub use keys::{COALESCE, HIERARCHY_REPLACEMENT, L1D, L1I, L2, L2_DATA_CYCLES, L2_FETCH_CYCLES, L2_FRACTURE, L2I};
-pub(in crate::tlb) use keys::{FIRST_LEVEL_KEYS, KEYS, joined};
+pub(in crate::tlb) use keys::{FIRST_LEVEL_KEYS, KEYS};
 pub use level::{ArrayShape, array_shapes};
 pub(in crate::tlb) use paging::{Paging, check_replacement};
 
+use crate::cache::Port;
 use crate::tlb::contract::{
-    Answer, Capabilities, EntryView, Lookup, NodeRead, OnDemotion, OnFetch, OnSwitch, Outcome, Timed, Tlb,
+    Answer, Capabilities, EntryView, Lookup, OnDemotion, OnFetch, OnMap, OnSwitch, Outcome, Timed, Tlb,
 };
 use crate::tlb::filter::Unfiltered;
+use crate::tlb::parts::additions::{self, Account, Addition, By, Context, ListedAddition, Miss, Victim};
 use crate::tlb::parts::store::count_miss;
 use crate::tlb::parts::store::geometry::{ALL_BITS, common};
 use crate::tlb::parts::store::policies::L2_REPLACEMENT;
+use crate::tlb::parts::tables::Tables;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::Params;
 use farreach_types::translation::{PageTableView, Pte, Translation};
 use level::Level;
-use nodes::Entry;
 use std::ops::Range;
 use walk::by_caches;
 use walker::{Walker, coalesced};
 
 /// The level that answers misses of the first. It does not take part in filtering: it sees only such misses.
-pub(in crate::tlb) trait NextLevel: Send {
-    /// Answers in front of the first level, which is then left alone (F-6).
-    fn before(&mut self, _at: Lookup, _counts: &mut TlbCounts) -> Option<Translation> {
-        None
-    }
-    /// Whether [`NextLevel::before`] takes part in every lookup, so that none may be filtered.
-    fn is_first(&self) -> bool {
-        false
-    }
+pub(in crate::tlb) trait SecondLevel: Send {
     /// Answers a miss of the first level: the translation, and the order of the entry that the first level gets.
     fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)>;
-    /// A walk found the page in a mapping of `2^order` pages, or pages that can be taken for one.
-    fn fill(&mut self, at: Lookup, page: Translation, order: u8, table: &dyn PageTableView, counts: &mut TlbCounts);
+    /// A walk found the page in a mapping of `2^order` pages, or pages that can be taken for one. Returns the entry that
+    /// it evicts.
+    fn fill(
+        &mut self,
+        at: Lookup,
+        page: Translation,
+        order: u8,
+        table: &dyn PageTableView,
+        counts: &mut TlbCounts,
+    ) -> Option<Victim>;
     /// Where it wants the address of the latest fetch before each lookup (HW-6), and the policy that needs it.
     fn pc(&mut self) -> Option<(&mut u64, &'static str)> {
         None
@@ -59,19 +61,19 @@ pub(in crate::tlb) trait NextLevel: Send {
     /// Whether this level serves lookups of this side, so that its evictions count.
     fn takes(&self, kind: Kind) -> bool;
     /// This function and the next two return how many translations were dropped.
-    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, counts: &mut TlbCounts) -> u64;
-    fn drop_space(&mut self, asid: Asid, counts: &mut TlbCounts) -> u64;
-    fn switch(&mut self, to: Asid, counts: &mut TlbCounts) -> u64;
+    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool) -> u64;
+    fn drop_space(&mut self, asid: Asid) -> u64;
+    fn switch(&mut self, to: Asid) -> u64;
     /// The translation it would give, without regard to the first level.
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation>;
-    /// Passes on the table entries that its walkers read since the last call.
-    fn reads(&mut self, _each: &mut dyn FnMut(Entry)) {}
     /// See [`Capabilities::set_bits`].
     fn set_bits(&self, _largest: u8) -> Result<Range<u32>, String> {
         Err("behind the first level it has an array whose entries are not in sets of pages".into())
     }
     /// Its entries, slots from `before` on.
     fn views(&self, before: usize, into: &mut Vec<EntryView>);
+    /// All its slots.
+    fn entries(&self) -> usize;
 }
 
 /// Translation in the first dimension, the only one outside virtual machines.
@@ -88,68 +90,175 @@ fn side(kind: Kind) -> usize {
     usize::from(kind == Kind::Fetch)
 }
 
-/// First levels, next level, and walker.
-pub(in crate::tlb) struct Hierarchy<B> {
+/// An addition in its place.
+struct Placed {
+    addition: Box<dyn Addition>,
+    listed: &'static ListedAddition,
+    /// The place of its counters in [`TlbCounts::parts`].
+    part: usize,
+}
+
+/// First levels, second level, additions, and walker.
+pub(in crate::tlb) struct Hierarchy<S> {
     /// Data, fetch.
     l1: [Level; 2],
-    next_level: B,
+    second: S,
+    /// In the order in which they are asked.
+    additions: Vec<Placed>,
+    /// Whether one of them is asked in front of the first level.
+    preceded: bool,
     walker: Walker,
+    /// The page table, if it is not the walker's radix tree.
+    tables: Option<Tables>,
+    port: Port,
     /// log2 of the pages of `coalesce`.
     coalesce: u8,
     /// In a virtual machine, the order of the largest entry (`host_fracture`).
     largest: Option<u8>,
-    /// For caches, if there are any.
-    reads: Option<Vec<NodeRead>>,
+    /// Why it needs the latest fetch, if it does, with the address and the number of instructions.
+    needs_fetches: Option<String>,
+    pc: u64,
+    position: u64,
     /// The report of a first level behind another, which is not read because nothing is filtered.
     ignored_report: Unfiltered,
     pub counts: TlbCounts,
 }
 
-impl<B: NextLevel> Hierarchy<B> {
-    /// From the keys of [`DESIGN`] but for the second level. The generators of `random` begin with: L1 `seed` + array
-    /// (fetch side + 8), L2 + 16, walker + 32 + level, other next levels + 64.
-    pub fn new(params: &Params, next_level: B) -> Result<Hierarchy<B>, String> {
+impl<S: SecondLevel + 'static> Hierarchy<S> {
+    /// From the keys of the hierarchy but for the second level. `always`: additions that its kind has. The generators
+    /// of `random` begin with: L1 `seed` + array (fetch side + 8), L2 + 16, walker + 32 + level, range TLB and runs + 64,
+    /// page table + 96, other additions + 128 + 16 times their place.
+    pub fn new(params: &Params, second: S, always: &[&'static ListedAddition]) -> Result<Hierarchy<S>, String> {
         let seed = params.int("seed");
         let l1 = |key: &str, i| Level::first(params, key, seed.wrapping_add(i));
         let walker = Walker::new(params, seed.wrapping_add(32))?;
-        Ok(Hierarchy {
+        let mut counts = TlbCounts::default();
+        let mut placed = Vec::new();
+        for (place, listed) in (0..).zip(additions::chosen(params, always)?) {
+            let addition = (listed.build)(params, seed.wrapping_add(128 + 16 * place))?;
+            let names: Vec<_> = listed.counters.iter().map(|counter| counter.name).collect();
+            placed.push(Placed { addition, listed, part: counts.parts.add(listed.name, &names) });
+        }
+        let mut hierarchy = Hierarchy {
             l1: [l1("l1d", 0)?, l1("l1i", 8)?],
-            next_level,
+            second,
+            preceded: placed.iter().any(|placed| placed.addition.is_first()),
+            needs_fetches: placed.iter().find_map(|placed| (placed.listed.needs_fetches)(params)),
+            additions: placed,
             largest: walker.largest_entry(),
             walker,
+            tables: Tables::new(params, seed.wrapping_add(96), &mut counts)?,
+            port: Port::new(by_caches(params)),
             // 4K, which is off, with any base page.
             coalesce: params.int(COALESCE.name).trailing_zeros().saturating_sub(params.page_shift()) as u8,
-            reads: by_caches(params).then(Vec::new),
+            pc: 0,
+            position: 0,
             ignored_report: Unfiltered::unread(),
-            counts: TlbCounts::default(),
-        })
+            counts,
+        };
+        if let Some((_, policy)) = hierarchy.second.pc() {
+            hierarchy.needs_fetches = Some(format!("{} = {policy}", L2_REPLACEMENT.name));
+        }
+        Ok(hierarchy)
+    }
+
+    /// Lets the additions take part, in order, until one has an answer. Returns its place and the answer.
+    #[inline(never)]
+    fn each<R>(
+        &mut self,
+        table: &dyn PageTableView,
+        mut ask: impl FnMut(&mut dyn Addition, &mut Context) -> Option<R>,
+    ) -> Option<(usize, R)> {
+        let Hierarchy { l1, second, additions, walker, tables, port, counts, .. } = self;
+        for (place, Placed { addition, part, .. }) in additions.iter_mut().enumerate() {
+            let (tables, part) = (tables.as_mut(), *part);
+            let context = &mut Context { table, l1, second, walker, tables, port, counts, place, part };
+            if let Some(answer) = ask(&mut **addition, context) {
+                return Some((place, answer));
+            }
+        }
+        None
+    }
+
+    /// Asks the additions beside the second level, which answered so, or not.
+    fn beside(
+        &mut self,
+        at: Lookup,
+        pte: Pte,
+        page: Option<(Translation, u8)>,
+        table: &dyn PageTableView,
+    ) -> Option<(Translation, u8)> {
+        let mut answer = page;
+        self.each::<()>(table, |addition, context| {
+            let found = addition.beside(at, pte, page, context);
+            answer = answer.or(found);
+            None
+        });
+        answer
     }
 
     /// Serves a miss of the first level. Also returns the order of the entry that the first level gets.
     fn miss(&mut self, at: Lookup, pte: Pte, by: Guest, table: &dyn PageTableView) -> (Outcome, u8) {
         let page = Translation { pfn: pte.pfn, attr: pte.attr };
-        if let Some((found, order)) = self.next_level.lookup(at, pte, &mut self.counts) {
+        let mut answer = self.second.lookup(at, pte, &mut self.counts);
+        if !self.additions.is_empty() {
+            answer = self.beside(at, pte, answer, table);
+        }
+        if let Some((found, order)) = answer {
             debug_assert_eq!(found, page, "XC-3: {at:?}");
             return (Outcome::Hit, order);
         }
-        count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
-        self.counts.fills += 1;
-        match by {
-            Guest::Tables => self.walker.walk(at, pte, &mut self.counts, self.reads.as_mut()),
-            Guest::Registers => self.walker.walk_host(pte, &mut self.counts, self.reads.as_mut()),
-        }
+        let miss = Miss { at, pte, pc: self.pc, position: self.position };
+        let answered = match self.additions.is_empty() {
+            true => None,
+            false => self.each(table, |addition, context| addition.missed(&miss, context)),
+        };
         let largest = self.largest.unwrap_or(u8::MAX);
         let own = pte.order.min(largest);
         let mut order = own;
         if order < self.coalesce {
             order = order.max(coalesced(at.asid, at.vpn, table, self.coalesce).min(largest));
+        }
+        if let Some((_, found)) = answered {
+            debug_assert_eq!(found, page, "XC-3: {at:?}");
+        } else {
+            count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
+            self.counts.fills += 1;
+            self.walk(at, pte, by);
             self.counts.preloaded += (1 << order) - (1 << own);
         }
-        self.next_level.fill(at, page, order, table, &mut self.counts);
-        if let Some(reads) = &mut self.reads {
-            self.next_level.reads(&mut |entry| reads.push(self.walker.read(entry)));
+        if self.additions.is_empty() {
+            self.second.fill(at, page, order, table, &mut self.counts);
+        } else {
+            self.fill_behind(&miss, answered.map(|(place, _)| place), order, table);
         }
-        (Outcome::TagMiss, order)
+        (if answered.is_some() { Outcome::Hit } else { Outcome::TagMiss }, order)
+    }
+
+    /// Walks for a page that no TLB and no addition has.
+    fn walk(&mut self, at: Lookup, pte: Pte, by: Guest) {
+        let Hierarchy { walker, tables, port, counts, .. } = self;
+        match (by, tables) {
+            (Guest::Tables, None) => walker.walk(at, pte, counts, port),
+            (Guest::Tables, Some(tables)) => tables.walk(at.asid, at.vpn, port, counts),
+            (Guest::Registers, _) => walker.walk_host(pte, counts, port),
+        }
+    }
+
+    /// Fills the second level at a miss, with what additions have to say to it. `by`: the addition that answered.
+    fn fill_behind(&mut self, miss: &Miss, by: Option<usize>, order: u8, table: &dyn PageTableView) {
+        let (at, page) = (miss.at, Translation { pfn: miss.pte.pfn, attr: miss.pte.attr });
+        let mut holds = true;
+        self.each::<()>(table, |addition, context| {
+            holds &= addition.leaves_to_second(at, page, order, context);
+            None
+        });
+        let victim = if holds { self.second.fill(at, page, order, table, &mut self.counts) } else { None };
+        let by = by.map_or(By::Walk, By::Addition);
+        self.each::<()>(table, |addition, context| {
+            addition.filled(miss, by, victim, context);
+            None
+        });
     }
 
     /// One lookup; see [`Tlb::access`]. `by`: translates the page, in a virtual machine to guest physical memory, if no
@@ -162,23 +271,27 @@ impl<B: NextLevel> Hierarchy<B> {
         table: &dyn PageTableView,
         unfiltered: &mut Unfiltered,
     ) -> Answer {
-        let page = Translation { pfn: pte.pfn, attr: pte.attr };
-        if let Some(found) = self.next_level.before(at, &mut self.counts) {
-            debug_assert_eq!(found, page, "XC-3: {at:?}");
-            return Answer { outcome: Outcome::Hit, filterable: false };
-        }
-        // Behind another, it does not see all lookups that the machine knows of.
-        if self.next_level.is_first() {
-            let mut ignored_report = std::mem::take(&mut self.ignored_report);
-            let answer = self.answer_by_pages(at, pte, by, table, &mut ignored_report);
-            self.ignored_report = ignored_report;
-            return Answer { filterable: false, ..answer };
+        if self.preceded {
+            return self.answer_behind(at, pte, by, table);
         }
         unfiltered.set_sides([at.kind == Kind::Fetch, at.kind != Kind::Fetch]);
         self.answer_by_pages(at, pte, by, table, unfiltered)
     }
 
-    /// The first level answers, and at a miss the next, or a walk.
+    /// An addition is asked first. The first level, behind it, does not see all lookups that the machine knows of.
+    fn answer_behind(&mut self, at: Lookup, pte: Pte, by: Guest, table: &dyn PageTableView) -> Answer {
+        let Hierarchy { additions, counts, .. } = self;
+        if let Some(found) = additions.iter_mut().find_map(|placed| placed.addition.before(at, counts)) {
+            debug_assert_eq!(found, Translation { pfn: pte.pfn, attr: pte.attr }, "XC-3: {at:?}");
+            return Answer { outcome: Outcome::Hit, filterable: false };
+        }
+        let mut ignored_report = std::mem::take(&mut self.ignored_report);
+        let answer = self.answer_by_pages(at, pte, by, table, &mut ignored_report);
+        self.ignored_report = ignored_report;
+        Answer { filterable: false, ..answer }
+    }
+
+    /// The first level answers, and at a miss the rest.
     #[inline]
     fn answer_by_pages(
         &mut self,
@@ -199,14 +312,33 @@ impl<B: NextLevel> Hierarchy<B> {
         let mut counts = TlbCounts::default();
         let filterable = level.fill((at.asid, at.vpn), page, order, &mut counts, unfiltered);
         self.counts.covered_drops += counts.covered_drops;
-        if !self.next_level.takes(at.kind) {
+        if counts.evictions > 0 && !self.takes(at.kind) {
             self.counts.evictions += counts.evictions;
         }
         Answer { outcome, filterable }
     }
+
+    /// Whether there is a level behind the first for lookups of this side, so that its evictions count.
+    fn takes(&self, kind: Kind) -> bool {
+        self.second.takes(kind) || self.additions.iter().any(|placed| placed.addition.stands_for_second())
+    }
+
+    /// A change behind the first level. Returns how many translations it dropped.
+    fn change(
+        &mut self,
+        second: impl FnOnce(&mut S) -> u64,
+        mut addition: impl FnMut(&mut dyn Addition, &mut Account) -> u64,
+    ) -> u64 {
+        let counts = &mut self.counts;
+        let each = self
+            .additions
+            .iter_mut()
+            .map(|placed| addition(&mut *placed.addition, &mut Account { counts, part: placed.part }));
+        each.sum::<u64>() + second(&mut self.second)
+    }
 }
 
-impl<B: NextLevel> Tlb for Hierarchy<B> {
+impl<S: SecondLevel + 'static> Tlb for Hierarchy<S> {
     fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         self.answer(at, pte, Guest::Tables, table, unfiltered)
     }
@@ -214,41 +346,52 @@ impl<B: NextLevel> Tlb for Hierarchy<B> {
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
         self.walker.forget(asid);
         let l1: u64 = self.l1.iter_mut().map(|level| level.drop_overlapping(asid, pages, 0, unfiltered)).sum();
-        self.counts.invalidations += l1 + self.next_level.drop_pages(asid, pages, false, &mut self.counts);
+        let behind = self.change(
+            |second| second.drop_pages(asid, pages, false),
+            |addition, account| addition.drop_pages(asid, pages, false, account),
+        );
+        self.counts.invalidations += l1 + behind;
     }
 
     fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.walker.gone(asid);
+        if let Some(tables) = &mut self.tables {
+            tables.gone(asid, &mut self.counts);
+        }
         let l1: u64 = self.l1.iter_mut().map(|level| level.drop_space(asid, unfiltered)).sum();
-        self.counts.invalidations += l1 + self.next_level.drop_space(asid, &mut self.counts);
+        let behind =
+            self.change(|second| second.drop_space(asid), |addition, account| addition.drop_space(asid, account));
+        self.counts.invalidations += l1 + behind;
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
         let first = self.l1[side(kind)].probe(asid, vpn);
-        let next_level = self.next_level.probe(asid, vpn, kind);
+        let others = || self.additions.iter().find_map(|placed| placed.addition.probe(asid, vpn, kind));
+        let behind = self.second.probe(asid, vpn, kind).or_else(others);
         debug_assert!(
-            first.is_none() || next_level.is_none_or(|t| Some(t) == first),
+            first.is_none() || behind.is_none_or(|t| Some(t) == first),
             "{asid:?} {vpn:?}: the levels disagree"
         );
-        first.or(next_level)
+        first.or(behind)
     }
 
-    /// First levels, data before fetch side, then the next level; slots are numbered on.
+    /// First levels, data before fetch side, then the second level and the additions; slots are numbered on.
     fn entries(&self) -> Vec<EntryView> {
         self.entries_in(0..usize::MAX)
     }
 
     fn entries_in(&self, slots: Range<usize>) -> Vec<EntryView> {
         let (mut views, mut before) = (Vec::new(), 0);
-        for level in &self.l1 {
-            let after = before + level.entries();
-            if slots.start < after && before < slots.end {
-                level.views(before, &mut views);
+        let mut list = |many: usize, add: &dyn Fn(usize, &mut Vec<EntryView>)| {
+            if slots.start < before + many && before < slots.end {
+                add(before, &mut views);
             }
-            before = after;
-        }
-        if before < slots.end {
-            self.next_level.views(before, &mut views);
+            before += many;
+        };
+        self.l1.iter().for_each(|level| list(level.entries(), &|at, into| level.views(at, into)));
+        list(self.second.entries(), &|at, into| self.second.views(at, into));
+        for Placed { addition, .. } in &self.additions {
+            list(addition.entries(), &|at, into| addition.views(at, into));
         }
         views.retain(|view| slots.contains(&view.slot));
         views
@@ -259,7 +402,7 @@ impl<B: NextLevel> Tlb for Hierarchy<B> {
     }
 }
 
-impl<B: NextLevel> Capabilities for Hierarchy<B> {
+impl<S: SecondLevel + 'static> Capabilities for Hierarchy<S> {
     fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
         Some(self)
     }
@@ -267,53 +410,88 @@ impl<B: NextLevel> Capabilities for Hierarchy<B> {
         Some(self)
     }
     fn timed(&mut self) -> Option<&mut dyn Timed> {
-        if self.l1[0].follows_uses() && !self.next_level.is_first() { Some(self) } else { None }
+        if self.l1[0].follows_uses() && !self.preceded { Some(self) } else { None }
     }
     fn on_fetch(&mut self) -> Option<&mut dyn OnFetch> {
-        if self.next_level.pc().is_some() { Some(self) } else { None }
+        if self.needs_fetches.is_some() { Some(self) } else { None }
     }
-    fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {
-        self.reads.as_mut()
+    fn on_map(&mut self) -> Option<&mut dyn OnMap> {
+        if self.tables.is_some() { Some(self) } else { None }
+    }
+    fn port(&mut self) -> Option<&mut Port> {
+        Some(&mut self.port).filter(|port| port.by_caches())
     }
     fn set_bits(&self, largest: u8) -> Result<Range<u32>, String> {
         if self.coalesce > 0 {
             return Err("frames decide which pages coalesce, and those depend on all pages".into());
         }
+        if self.tables.is_some() {
+            return Err("the page table is one of all pages together".into());
+        }
         let first = self.l1.iter().map(|level| level.set_bits(largest));
-        first.chain([self.next_level.set_bits(largest)]).try_fold(ALL_BITS, |bits, array| common(bits, array?))
+        let behind = self.additions.iter().map(|placed| placed.addition.set_bits(largest));
+        let all = first.chain([self.second.set_bits(largest)]).chain(behind);
+        { all }.try_fold(ALL_BITS, |bits, array| common(bits, array?))
     }
 }
 
-impl<B: NextLevel> OnDemotion for Hierarchy<B> {
+impl<S: SecondLevel + 'static> OnDemotion for Hierarchy<S> {
     fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
         self.walker.forget(asid);
         let l1: u64 = self.l1.iter_mut().map(|level| level.drop_overlapping(asid, pages, 1, unfiltered)).sum();
-        self.counts.invalidations += l1 + self.next_level.drop_pages(asid, pages, true, &mut self.counts);
+        let behind = self.change(
+            |second| second.drop_pages(asid, pages, true),
+            |addition, account| addition.drop_pages(asid, pages, true, account),
+        );
+        self.counts.invalidations += l1 + behind;
     }
 }
 
-impl<B: NextLevel> OnSwitch for Hierarchy<B> {
+impl<S: SecondLevel + 'static> OnSwitch for Hierarchy<S> {
     fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
         self.walker.switch(to);
+        if let Some(tables) = &mut self.tables {
+            tables.switch(to);
+        }
         let l1: u64 = self.l1.iter_mut().map(|level| level.switch(to, unfiltered)).sum();
-        self.counts.invalidations += l1 + self.next_level.switch(to, &mut self.counts);
+        let behind = self.change(|second| second.switch(to), |addition, account| addition.switch(to, account));
+        self.counts.invalidations += l1 + behind;
     }
 }
 
-impl<B: NextLevel> OnFetch for Hierarchy<B> {
+impl<S: SecondLevel + 'static> OnFetch for Hierarchy<S> {
     fn latest_fetch(&mut self, address: u64) {
-        if let Some((pc, _)) = self.next_level.pc() {
+        self.pc = address;
+        if let Some((pc, _)) = self.second.pc() {
             *pc = address;
         }
     }
 
+    fn position(&mut self, instructions: u64) {
+        self.position = instructions;
+    }
+
     fn because_of(&mut self) -> String {
-        self.next_level.pc().map_or(String::new(), |(_, policy)| format!("{} = {policy}", L2_REPLACEMENT.name))
+        self.needs_fetches.clone().unwrap_or_default()
+    }
+}
+
+impl<S: SecondLevel + 'static> OnMap for Hierarchy<S> {
+    fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
+        if let Some(tables) = &mut self.tables {
+            tables.mapped(asid, pages, table, &mut self.counts);
+        }
+    }
+
+    fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
+        if let Some(tables) = &mut self.tables {
+            tables.unmapped(asid, pages, table, &mut self.counts);
+        }
     }
 }
 
 /// Only the first level sees lookups that may be filtered.
-impl<B: NextLevel> Timed for Hierarchy<B> {
+impl<S: SecondLevel + 'static> Timed for Hierarchy<S> {
     fn orders(&self) -> bool {
         self.l1[0].orders_uses()
     }

@@ -4,9 +4,10 @@ use super::cores::CORES;
 use super::host::GUEST;
 use super::level::Level;
 use super::walk::{by_caches, leaf_level, radix};
-use super::{NextLevel, count_second_level_hit};
+use super::{SecondLevel, count_second_level_hit};
 use crate::tlb::contract::{EntryView, Lookup};
 use crate::tlb::filter::Unfiltered;
+use crate::tlb::parts::additions::Victim;
 use crate::tlb::parts::store::geometry::{ALL_BITS, common};
 use crate::tlb::parts::store::policies::{self, Access, L2_REPLACEMENT, Listed};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
@@ -114,7 +115,7 @@ impl Paging {
     }
 }
 
-impl NextLevel for Paging {
+impl SecondLevel for Paging {
     fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
         if self.policy.is_some() {
             self.looked_up(at.kind);
@@ -128,11 +129,19 @@ impl NextLevel for Paging {
         Some((leaf.translate(at.vpn), leaf.order))
     }
 
-    fn fill(&mut self, at: Lookup, page: Translation, order: u8, _: &dyn PageTableView, counts: &mut TlbCounts) {
-        self.take(at, page, order, counts);
+    fn fill(
+        &mut self,
+        at: Lookup,
+        page: Translation,
+        order: u8,
+        _: &dyn PageTableView,
+        counts: &mut TlbCounts,
+    ) -> Option<Victim> {
+        let victim = self.take(at, page, order, counts);
         if self.policy.is_some() {
             self.count_own(&mut counts.replacement);
         }
+        victim
     }
 
     fn takes(&self, kind: Kind) -> bool {
@@ -144,15 +153,15 @@ impl NextLevel for Paging {
         Some((&mut self.pc, policy.name))
     }
 
-    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, _: &mut TlbCounts) -> u64 {
+    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool) -> u64 {
         self.each(|level, ignored_report| level.drop_overlapping(asid, pages, demoted.into(), ignored_report))
     }
 
-    fn drop_space(&mut self, asid: Asid, _: &mut TlbCounts) -> u64 {
+    fn drop_space(&mut self, asid: Asid) -> u64 {
         self.each(|level, ignored_report| level.drop_space(asid, ignored_report))
     }
 
-    fn switch(&mut self, to: Asid, _: &mut TlbCounts) -> u64 {
+    fn switch(&mut self, to: Asid) -> u64 {
         self.each(|level, ignored_report| level.switch(to, ignored_report))
     }
 
@@ -165,6 +174,14 @@ impl NextLevel for Paging {
             .into_iter()
             .filter_map(|kind| self.level(kind))
             .try_fold(ALL_BITS, |bits, level| common(bits, level.set_bits(largest)?))
+    }
+
+    fn entries(&self) -> usize {
+        let own = match &self.fetch {
+            FetchSide::Own(level) => level.as_ref(),
+            FetchSide::Shared => None,
+        };
+        self.data.iter().chain(own).map(Level::entries).sum()
     }
 
     /// The shared or data level, then that of fetches.
@@ -182,13 +199,14 @@ impl NextLevel for Paging {
 
 impl Paging {
     /// Fills a page of a mapping of `2^order` pages, if it holds such pages.
-    pub fn take(&mut self, at: Lookup, page: Translation, order: u8, counts: &mut TlbCounts) {
+    fn take(&mut self, at: Lookup, page: Translation, order: u8, counts: &mut TlbCounts) -> Option<Victim> {
         let (fracture, radix) = (self.fracture, self.radix);
-        let Some((level, ignored_report)) = self.at_work(at.kind) else { return };
+        let (level, ignored_report) = self.at_work(at.kind)?;
         let own = |fit: &u8| fracture || leaf_level(*fit, radix) == leaf_level(order, radix);
-        if let Some(fit) = level.fitting(order).filter(own) {
-            level.fill((at.asid, at.vpn), page, fit, counts, ignored_report);
-        }
+        let fit = level.fitting(order).filter(own)?;
+        let evictions = counts.evictions;
+        level.fill((at.asid, at.vpn), page, fit, counts, ignored_report);
+        (counts.evictions > evictions).then(|| level.victim(fit))
     }
 
     /// A lookup reaches the level of this side, which the policy wants to know.
@@ -210,14 +228,5 @@ impl Paging {
             FetchSide::Shared => None,
         };
         self.data.iter().chain(own).for_each(|level| level.policy_counters(&mut |i, count| counts.add(i, count)));
-    }
-
-    /// All slots.
-    pub fn entries(&self) -> usize {
-        let own = match &self.fetch {
-            FetchSide::Own(level) => level.as_ref(),
-            FetchSide::Shared => None,
-        };
-        self.data.iter().chain(own).map(Level::entries).sum()
     }
 }

@@ -6,13 +6,15 @@ use super::distances::{Distances, LINE_ORDER, WALK_DISTANCES};
 use super::host::Host;
 use super::nodes::{Entry, Nodes, Pointer};
 use super::walk::{self, PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_LEVELS, by_caches, leaf_level};
-use crate::tlb::contract::{Lookup, NodeRead};
+use crate::cache::{NodeRead, Port, Purpose};
+use crate::tlb::contract::Lookup;
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::store::Store;
 use crate::tlb::parts::store::geometry::Geometry;
 use crate::tlb::parts::store::tag_index::Tag;
+use crate::tlb::parts::tables::Walked;
 use farreach_types::addr::{Asid, BASE_SHIFT, Pfn, Vpn};
-use farreach_types::counts::TlbCounts;
+use farreach_types::counts::{MemoryCounts, TlbCounts};
 use farreach_types::params::Params;
 use farreach_types::translation::{PageTableView, Pte};
 
@@ -69,12 +71,12 @@ impl Walker {
     }
 
     /// Walks for a page (DS13-36). The deepest cached entry on the way is used; entries read below it, except the leaf,
-    /// are cached, top first. `reads` gets the references.
+    /// are cached, top first.
     ///
     /// In a virtual machine the address of each node that is read is translated by the host first, and that of the page
     /// at the end (DS13-42). A cached entry has the system address of the node it leads to, so that this one is read at
     /// once.
-    pub fn walk(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts, mut reads: Option<&mut Vec<NodeRead>>) {
+    pub fn walk(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts, port: &mut Port) {
         let (radix, levels) = (self.radix, self.caches.len() as u8 + 1);
         let leaf = leaf_level(pte.order, radix);
         let tag = |level: u8| Tag::of(at.asid, at.vpn, radix * level);
@@ -106,11 +108,9 @@ impl Walker {
                 let address = nodes.address(Entry::on_the_way(at.asid, at.vpn, level));
                 let known = level + 1 == from && from < levels;
                 if let Some(host) = host.as_mut().filter(|_| !known) {
-                    host.translate(Pfn(address >> BASE_SHIFT), &mut counts.host_walk, reads.as_deref_mut());
+                    host.translate(Pfn(address >> BASE_SHIFT), counts, port);
                 }
-                if let Some(reads) = &mut reads {
-                    reads.push(NodeRead { level, address });
-                }
+                port.node(NodeRead { level, address }, &mut counts.walk_caches);
             }
             if let Some(cache) =
                 level.checked_sub(1).filter(|_| level > leaf).and_then(|i| caches[usize::from(i)].as_mut())
@@ -119,16 +119,53 @@ impl Walker {
             }
         }
         if let Some(host) = host {
-            host.translate(pte.pfn, &mut counts.host_walk, reads);
+            host.translate(pte.pfn, counts, port);
         }
+    }
+
+    /// A walk in the background (PB-7), on the account of an addition: as a demand walk, but it ends at the first entry
+    /// that is absent, and may be for a page that is not mapped. Not in virtual machines.
+    pub fn walk_ahead(
+        &mut self,
+        (asid, vpn): (Asid, Vpn),
+        table: &dyn PageTableView,
+        port: &mut Port,
+        memory: &mut MemoryCounts,
+    ) -> Walked {
+        let (radix, levels) = (self.radix, self.caches.len() as u8 + 1);
+        let found = table.pte(asid, vpn);
+        let last = found.map_or_else(|| table.absent_at(asid, vpn).min(levels - 1), |pte| leaf_level(pte.order, radix));
+        let tag = |level: u8| Tag::of(asid, vpn, radix * level);
+        let Walker { caches, nodes, ignored_report, .. } = self;
+        let mut from = levels;
+        for level in last + 1..levels {
+            let Some(cache) = &mut caches[usize::from(level) - 1] else { continue };
+            if let Some(slot) = cache.find(tag(level)) {
+                cache.touch(slot, 0, ignored_report);
+                from = level;
+                break;
+            }
+        }
+        let mut walked = Walked { references: u64::from(from - last), by_level: [0; 5], found };
+        for level in (last..from).rev() {
+            walked.by_level[usize::from(level)] += 1;
+            let address = nodes.as_mut().map_or(0, |nodes| nodes.address(Entry::on_the_way(asid, vpn, level)));
+            port.step(Purpose::Background, &[address], memory);
+            if level > last
+                && let Some(cache) = &mut caches[usize::from(level) - 1]
+            {
+                cache.place(tag(level), Pointer, &mut TlbCounts::default(), ignored_report);
+            }
+        }
+        walked
     }
 
     /// As [`Walker::walk`], where the guest's registers gave the guest physical address: only the host's dimension is
     /// walked (DS13-41).
-    pub fn walk_host(&mut self, pte: Pte, counts: &mut TlbCounts, reads: Option<&mut Vec<NodeRead>>) {
+    pub fn walk_host(&mut self, pte: Pte, counts: &mut TlbCounts, port: &mut Port) {
         counts.walk.walks += 1;
         if let Some(host) = &mut self.host {
-            host.translate(pte.pfn, &mut counts.host_walk, reads);
+            host.translate(pte.pfn, counts, port);
         }
     }
 

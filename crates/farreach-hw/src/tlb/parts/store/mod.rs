@@ -13,7 +13,7 @@ pub(in crate::tlb) mod tag_index;
 use crate::tlb::contract::{Lookup, Outcome};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::filter::times::LastLookups;
-use farreach_types::addr::Vpn;
+use farreach_types::addr::{Asid, Vpn};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::Params;
@@ -88,6 +88,8 @@ pub(in crate::tlb) struct Store<C> {
     /// later lookup of its pages was a lookup of the entry. Entries with parts of several pages are reported all the
     /// same.
     checks_lookups_late: bool,
+    /// The tag that was evicted last.
+    last_victim: Tag,
     /// Room for the slots an operation works on.
     found: Vec<u32>,
 }
@@ -121,8 +123,14 @@ impl<C: Contents> Store<C> {
             has_large_parts: false,
             process_ids: params.flag("process_ids"),
             checks_lookups_late: false,
+            last_victim: Tag::of(Asid(0), Vpn(0), 0),
             found: Vec::new(),
         }
+    }
+
+    /// The tag that was evicted last.
+    pub fn last_victim(&self) -> Tag {
+        self.last_victim
     }
 
     /// Whether pages can enter an entry without being accessed.
@@ -315,6 +323,7 @@ impl<C: Contents> Store<C> {
         let evicts = self.index.get(slot).is_valid();
         if evicts {
             counts.evictions += 1;
+            self.last_victim = old;
             unfilter_parts(old, filtered_parts, unfiltered);
             self.index.remove(slot);
         }

@@ -118,18 +118,12 @@ impl Array<'_> {
 
 /// The policy that a machine has for its second level; `None` if that is as the rest, or it has no such key.
 pub(in crate::tlb) fn chosen(params: &Params) -> Option<&'static Listed> {
-    let name = params.has(L2_REPLACEMENT.name).then(|| params.text(L2_REPLACEMENT.name))?;
-    POLICIES.iter().copied().find(|policy| policy.name == name)
+    listed(params.has(L2_REPLACEMENT.name).then(|| params.text(L2_REPLACEMENT.name))?)
 }
 
-/// The keys among `KEYS` that mean nothing to this machine: all of them with `same`, else those of other policies.
-/// Results leave them out, so that a new policy changes no result without it (HW-4).
-pub fn idle_keys(params: &Params) -> impl Iterator<Item = &'static str> {
-    let chosen = chosen(params);
-    let of_chosen = move |key: &Key| chosen.is_some_and(|policy| policy.keys.iter().any(|own| own.name == key.name));
-    let is_idle = move |key: &Key| if key.name == NAME { chosen.is_none() } else { !of_chosen(key) };
-    let has_them = params.has(NAME);
-    KEYS.iter().filter(move |key| has_them && is_idle(key)).map(|key| key.name)
+/// The policy of this name.
+pub fn listed(name: &str) -> Option<&'static Listed> {
+    POLICIES.iter().copied().find(|policy| policy.name == name)
 }
 
 /// A chosen [`Policy`] with the lookup under way.
@@ -231,30 +225,6 @@ const NAMES: [&str; POLICIES.len() + 1] = {
     }
     names
 };
-
-/// [`L2_REPLACEMENT`], and the keys of all policies.
-pub(in crate::tlb) const KEYS: [&Key; key_count()] = {
-    let mut keys = [&L2_REPLACEMENT; key_count()];
-    let (mut i, mut n) = (0, 1);
-    while i < POLICIES.len() {
-        let mut k = 0;
-        while k < POLICIES[i].keys.len() {
-            keys[n] = POLICIES[i].keys[k];
-            (k, n) = (k + 1, n + 1);
-        }
-        i += 1;
-    }
-    keys
-};
-
-const fn key_count() -> usize {
-    let (mut i, mut n) = (0, 1);
-    while i < POLICIES.len() {
-        n += POLICIES[i].keys.len();
-        i += 1;
-    }
-    n
-}
 
 policies! {
     today: LRU PLRU FIFO RANDOM LFSR;

@@ -1,18 +1,17 @@
-//! Redundant memory mappings (RMM15): a hierarchy of page TLBs with a range TLB, and a walker of the range table that
-//! fills it in the background.
+//! The range TLB of redundant memory mappings (RMM15), beside the second level or in front of all, with a walker of the
+//! range table that fills it in the background.
 
-use crate::tlb::contract::{Design, EntryView, Lookup, NodeRead};
-use crate::tlb::parts::hierarchy::cores::on_cores;
+use super::{Account, Addition, By, Context, ListedAddition, Miss, Victim};
+use crate::cache::NodeRead;
+use crate::tlb::contract::{EntryView, Lookup};
 use crate::tlb::parts::hierarchy::host::{self, Entries};
 use crate::tlb::parts::hierarchy::nodes::Entry;
-use crate::tlb::parts::hierarchy::walk::by_caches;
-use crate::tlb::parts::hierarchy::{self, Hierarchy, KEYS, NextLevel, Paging, joined};
 use crate::tlb::parts::range_tlb::RangeTlb;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::{Allowed, Key, Params};
-use farreach_types::translation::{PageTableView, Pte, Translation};
+use farreach_types::translation::{Pte, Translation};
 
 /// RMM15-2.
 pub const RANGE_ENTRIES: Key = Key {
@@ -74,30 +73,24 @@ pub const L2_COOPERATION: Key = Key {
     allowed: Allowed::Flag,
     about: "pages with the range bit are not filled into the second level, where the range TLB answers for them",
 };
-/// The design as the registry knows it.
-pub const DESIGN: Design = Design {
-    kind: "range",
-    about: "a hierarchy of page TLBs with a range TLB (RMM15)",
-    keys: &joined::<47>(
-        &[
-            &RANGE_ENTRIES,
-            &RANGE_REPLACEMENT,
-            &RANGE_ORDER,
-            &MRU_POINTER,
-            &RANGE_TLB,
-            &RANGE_CONTROL,
-            &RANGE_HINT,
-            &PREDICTOR_ENTRIES,
-            &L2_COOPERATION,
-        ],
-        KEYS,
-    ),
-    build: |params| {
-        host::check(params, "range", Entries::Ranges)?;
-        on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Ranged::new(params)?)?)))
-    },
-    bits: |_| None,
-    reach: hierarchy::reach, // of the page TLBs: ranges have no largest size
+/// The addition as the registry knows it.
+pub const LISTED: ListedAddition = ListedAddition {
+    name: "range",
+    about: "a range TLB beside the second level (RMM15)",
+    keys: &[
+        &RANGE_ENTRIES,
+        &RANGE_REPLACEMENT,
+        &RANGE_ORDER,
+        &MRU_POINTER,
+        &RANGE_TLB,
+        &RANGE_CONTROL,
+        &RANGE_HINT,
+        &PREDICTOR_ENTRIES,
+        &L2_COOPERATION,
+    ],
+    check: |params| host::check(params, "behind = range", Entries::Ranges),
+    build: |params, _| Ok(Box::new(Ranged::new(params)?)),
+    ..ListedAddition::NEW
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -170,17 +163,14 @@ impl Control {
     }
 }
 
-/// Page TLBs of the second level and the range TLB.
+/// The range TLB, with its walker.
 struct Ranged {
-    paging: Paging,
     ranges: RangeTlb,
     order: Order,
     on: bool,
     control: Option<Control>,
     hint: Hint,
     cooperation: bool,
-    /// References to range tables, for caches, if there are any.
-    reads: Option<Vec<Entry>>,
     path: Vec<u64>,
 }
 
@@ -197,7 +187,6 @@ impl Ranged {
         }
         let flag = |key: &str| params.flag(key);
         Ok(Ranged {
-            paging: Paging::new(params)?,
             ranges: RangeTlb::new(params.int("range_entries"), params, seed)?,
             order: match params.text("range_order") {
                 "serial" => Order::Serial,
@@ -214,26 +203,29 @@ impl Ranged {
                 _ => Hint::Bit,
             },
             cooperation: flag("l2_cooperation"),
-            reads: by_caches(params).then(Vec::new),
             path: Vec::new(),
         })
     }
 
     /// The range-table walker, while the program runs on (RMM15-5, RMM15-9).
-    fn search(&mut self, at: Lookup, bit: bool, table: &dyn PageTableView, counts: &mut TlbCounts) {
+    fn search(&mut self, at: Lookup, context: &mut Context) {
+        let table = context.table;
+        let bit = table.ranges().range(at.asid, at.vpn).is_some();
         let search = match &mut self.hint {
             Hint::Bit => bit,
             Hint::Always => true,
             Hint::Predictor(predictor) => predictor.says(at.vpn),
         };
-        let counts = &mut counts.range;
-        if let Some(reads) = self.reads.as_mut().filter(|_| search) {
+        if search && context.port.by_caches() {
             self.path.clear();
             table.ranges().path(at.asid, at.vpn, &mut self.path);
             // A node is two lines (RMM15-7).
-            let lines = self.path.iter().flat_map(|node| [*node, node + 64]);
-            reads.extend(lines.map(|offset| Entry { asid: at.asid, level: NodeRead::RANGES, offset }));
+            for offset in self.path.iter().flat_map(|node| [*node, node + 64]) {
+                let read = context.walker.read(Entry { asid: at.asid, level: NodeRead::RANGES, offset });
+                context.port.node(read, &mut context.counts.walk_caches);
+            }
         }
+        let counts = &mut context.counts.range;
         if !search {
             counts.missed_ranges += u64::from(bit);
             return;
@@ -253,7 +245,7 @@ impl Ranged {
     }
 }
 
-impl NextLevel for Ranged {
+impl Addition for Ranged {
     fn before(&mut self, at: Lookup, counts: &mut TlbCounts) -> Option<Translation> {
         if !self.is_first() {
             return None;
@@ -265,79 +257,79 @@ impl NextLevel for Ranged {
         self.on && self.order == Order::First
     }
 
-    /// The first level gets an entry from either answer (RMM15-4), of a base page if it was a range. The second level
-    /// takes translations that were walked for, not those of a range (AMB-85).
-    fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
+    /// The first level gets an entry of a base page (RMM15-4). The second level takes translations that were walked
+    /// for, not those of a range (AMB-85).
+    fn beside(
+        &mut self,
+        at: Lookup,
+        pte: Pte,
+        page: Option<(Translation, u8)>,
+        context: &mut Context,
+    ) -> Option<(Translation, u8)> {
         if let Some(control) = &mut self.control {
             let on = control.decide(self.on);
-            counts.range.switches += u64::from(on != self.on);
+            context.counts.range.switches += u64::from(on != self.on);
             self.on = on;
         }
-        let page = self.paging.lookup(at, pte, counts);
         let asked = self.on && (self.order == Order::Parallel || self.order == Order::Serial && page.is_none());
         if !asked {
-            return page;
+            return None;
         }
-        let range = self.ranges.lookup(at.asid, at.vpn, &mut counts.range).map(|range| range.translate(at.vpn));
+        let range = self.ranges.lookup(at.asid, at.vpn, &mut context.counts.range).map(|r| r.translate(at.vpn));
         debug_assert!(page.is_none() || range.is_none_or(|r| page.is_some_and(|(p, _)| p == r)), "AMB-86: {at:?}");
         if page.is_some() {
-            return page;
+            return None;
         }
         let found = range?;
-        counts.range.sole_hits += 1;
+        context.counts.range.sole_hits += 1;
         if let Some(control) = &mut self.control {
             control.saved += 1;
         }
         if self.order == Order::Serial {
             // RMM15-41: the page TLBs ignore ranges, so they also take translations that a range answered.
-            self.paging.take(at, found, pte.order, counts);
+            context.second.fill(at, found, pte.order, context.table, context.counts);
         }
         Some((found, 0))
     }
 
-    fn fill(&mut self, at: Lookup, page: Translation, order: u8, table: &dyn PageTableView, counts: &mut TlbCounts) {
-        let bit = table.ranges().range(at.asid, at.vpn).is_some();
+    fn leaves_to_second(&mut self, at: Lookup, _: Translation, _: u8, context: &mut Context) -> bool {
+        let bit = context.table.ranges().range(at.asid, at.vpn).is_some();
         if let Some(control) = &mut self.control {
             control.could_save += u64::from(bit);
         }
-        if !(self.on && self.cooperation && bit) {
-            self.paging.take(at, page, order, counts);
-        }
+        !(self.on && self.cooperation && bit)
+    }
+
+    fn filled(&mut self, miss: &Miss, _: By, _: Option<Victim>, context: &mut Context) {
         if self.on {
-            self.search(at, bit, table, counts);
+            self.search(miss.at, context);
         }
     }
 
-    fn takes(&self, kind: Kind) -> bool {
-        self.paging.takes(kind)
+    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, _: bool, account: &mut Account) -> u64 {
+        account.counts.range.invalidations += self.ranges.invalidate(asid, pages);
+        0
     }
 
-    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, counts: &mut TlbCounts) -> u64 {
-        counts.range.invalidations += self.ranges.invalidate(asid, pages);
-        self.paging.drop_pages(asid, pages, demoted, counts)
+    fn drop_space(&mut self, asid: Asid, account: &mut Account) -> u64 {
+        account.counts.range.invalidations += self.ranges.drop_space(asid);
+        0
     }
 
-    fn drop_space(&mut self, asid: Asid, counts: &mut TlbCounts) -> u64 {
-        counts.range.invalidations += self.ranges.drop_space(asid);
-        self.paging.drop_space(asid, counts)
+    fn switch(&mut self, to: Asid, account: &mut Account) -> u64 {
+        account.counts.range.invalidations += self.ranges.switch(to);
+        0
     }
 
-    fn switch(&mut self, to: Asid, counts: &mut TlbCounts) -> u64 {
-        counts.range.invalidations += self.ranges.switch(to);
-        self.paging.switch(to, counts)
-    }
-
-    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
-        let range = self.ranges.probe(asid, vpn).map(|range| range.translate(vpn));
-        self.paging.probe(asid, vpn, kind).or(range)
-    }
-
-    fn reads(&mut self, each: &mut dyn FnMut(Entry)) {
-        self.reads.iter_mut().flat_map(|reads| reads.drain(..)).for_each(each);
+    fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
+        self.ranges.probe(asid, vpn).map(|range| range.translate(vpn))
     }
 
     fn views(&self, before: usize, into: &mut Vec<EntryView>) {
-        self.paging.views(before, into);
-        self.ranges.views(before + self.paging.entries(), into);
+        self.ranges.views(before, into);
+    }
+
+    fn entries(&self) -> usize {
+        self.ranges.entries()
     }
 }

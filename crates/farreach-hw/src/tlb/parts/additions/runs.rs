@@ -5,14 +5,13 @@
 //! and a run that touches an existing one joins it. So entries grow, line by line, far beyond one line. Superpages
 //! share the array, an entry each, and join nothing.
 
-use crate::tlb::contract::{Design, EntryView, Lookup};
+use super::{Account, Addition, Context, ListedAddition};
+use crate::tlb::contract::{EntryView, Lookup};
 use crate::tlb::keys::SEED;
-use crate::tlb::parts::hierarchy::cores::on_cores;
+use crate::tlb::parts::hierarchy::count_second_level_hit;
 use crate::tlb::parts::hierarchy::host::{self, Entries};
-use crate::tlb::parts::hierarchy::level;
 use crate::tlb::parts::hierarchy::nodes::RADIX;
 use crate::tlb::parts::hierarchy::walk::leaf_level;
-use crate::tlb::parts::hierarchy::{self, Hierarchy, KEYS, NextLevel, Paging, count_second_level_hit, joined};
 use crate::tlb::parts::spans::{Span, Spans};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
@@ -53,21 +52,20 @@ pub const RUN_FILLS_L2: Key = Key {
     about: "a page that was walked for is filled into the second level too where it is part of a run",
 };
 
-/// The design as the registry knows it.
-pub const DESIGN: Design = Design {
-    kind: "coalesced",
-    about: "a hierarchy with a fully associative TLB of runs that grow and join (CoLT-FA)",
-    keys: &joined::<42>(&[&RUN_ENTRIES, &RUN_PAGES, &RUN_ORDER, &RUN_FILLS_L2], KEYS),
-    build: |params| {
-        host::check(params, "coalesced", Entries::Runs)?;
-        on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Coalesced::new(params)?)?)))
-    },
-    bits: |_| None,
-    reach: |params| {
-        let runs = (params.int(RUN_ENTRIES.name) * params.int(RUN_PAGES.name)) << 12;
-        level::reach(params, hierarchy::L1D.name).max(level::reach(params, hierarchy::L2.name)).max(runs)
-    },
+/// The addition as the registry knows it.
+pub const LISTED: ListedAddition = ListedAddition {
+    name: "runs",
+    about: "a fully associative TLB of runs that grow and join (CoLT-FA)",
+    keys: &[&RUN_ENTRIES, &RUN_PAGES, &RUN_ORDER, &RUN_FILLS_L2],
+    check: |params| host::check(params, "behind = runs", Entries::Runs),
+    build: |params, _| Ok(Box::new(Coalesced::new(params)?)),
+    ..ListedAddition::NEW
 };
+
+/// Bytes that all entries map at most.
+pub(in crate::tlb) fn reach(params: &Params) -> u64 {
+    (params.int(RUN_ENTRIES.name) * params.int(RUN_PAGES.name)) << 12
+}
 
 /// The number of translations that an entry counts as.
 fn translations(span: &Span) -> u64 {
@@ -171,9 +169,8 @@ impl Runs {
     }
 }
 
-/// Page TLBs of the second level and the coalesced TLB.
+/// The coalesced TLB.
 struct Coalesced {
-    paging: Paging,
     runs: Runs,
     first: bool,
     fills_l2: bool,
@@ -184,7 +181,6 @@ impl Coalesced {
     fn new(params: &Params) -> Result<Coalesced, String> {
         let seed = params.int(SEED.name).wrapping_add(64);
         Ok(Coalesced {
-            paging: Paging::new(params)?,
             runs: Runs {
                 spans: Spans::new(params.int(RUN_ENTRIES.name), "replacement", params, seed)?,
                 most_pages: params.int(RUN_PAGES.name),
@@ -196,7 +192,7 @@ impl Coalesced {
     }
 }
 
-impl NextLevel for Coalesced {
+impl Addition for Coalesced {
     fn before(&mut self, at: Lookup, _: &mut TlbCounts) -> Option<Translation> {
         if !self.first {
             return None;
@@ -208,61 +204,64 @@ impl NextLevel for Coalesced {
         self.first
     }
 
-    fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
-        let page = self.paging.lookup(at, pte, counts);
+    fn beside(
+        &mut self,
+        at: Lookup,
+        _: Pte,
+        page: Option<(Translation, u8)>,
+        context: &mut Context,
+    ) -> Option<(Translation, u8)> {
         if self.first {
-            return page; // the runs were asked
+            return None; // the runs were asked
         }
         let run = self.runs.lookup(at.asid, at.vpn);
         debug_assert!(run.is_none_or(|(r, _)| page.is_none_or(|(p, _)| p == r)), "AMB-86: {at:?}");
         if page.is_none() && run.is_some() {
-            count_second_level_hit(counts, at.kind);
+            count_second_level_hit(context.counts, at.kind);
         }
-        page.or(run)
+        run
     }
 
-    fn fill(&mut self, at: Lookup, page: Translation, order: u8, table: &dyn PageTableView, counts: &mut TlbCounts) {
+    fn leaves_to_second(&mut self, at: Lookup, page: Translation, order: u8, context: &mut Context) -> bool {
         let taken = match leaf_level(order, RADIX) {
             0 => {
-                let run = self.runs.run_in_line((at.asid, at.vpn), page, table);
-                self.runs.fill(at.asid, run, counts)
+                let run = self.runs.run_in_line((at.asid, at.vpn), page, context.table);
+                self.runs.fill(at.asid, run, context.counts)
             }
             _ => {
-                self.runs.fill_superpage(at, page, order, counts);
+                self.runs.fill_superpage(at, page, order, context.counts);
                 true
             }
         };
-        if !taken || self.fills_l2 {
-            self.paging.take(at, page, order, counts);
-        }
+        !taken || self.fills_l2
     }
 
-    fn takes(&self, _: Kind) -> bool {
-        true
-    }
-
-    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, counts: &mut TlbCounts) -> u64 {
+    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, _: &mut Account) -> u64 {
         // After the split of a superpage the translations of base pages, of which runs are made, stay valid.
         self.runs.drop_where(|run| run.meets(asid, pages) && (!demoted || run.order > 0))
-            + self.paging.drop_pages(asid, pages, demoted, counts)
     }
 
-    fn drop_space(&mut self, asid: Asid, counts: &mut TlbCounts) -> u64 {
-        self.runs.drop_where(|run| run.asid == asid) + self.paging.drop_space(asid, counts)
+    fn drop_space(&mut self, asid: Asid, _: &mut Account) -> u64 {
+        self.runs.drop_where(|run| run.asid == asid)
     }
 
-    fn switch(&mut self, to: Asid, counts: &mut TlbCounts) -> u64 {
-        let others = if self.process_ids { 0 } else { self.runs.drop_where(|run| run.asid != to) };
-        others + self.paging.switch(to, counts)
+    fn switch(&mut self, to: Asid, _: &mut Account) -> u64 {
+        if self.process_ids { 0 } else { self.runs.drop_where(|run| run.asid != to) }
     }
 
-    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
-        self.paging.probe(asid, vpn, kind).or_else(|| self.runs.probe(asid, vpn).map(|(page, _)| page))
+    fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
+        self.runs.probe(asid, vpn).map(|(page, _)| page)
     }
 
-    /// The second level, then the runs.
     fn views(&self, before: usize, into: &mut Vec<EntryView>) {
-        self.paging.views(before, into);
-        self.runs.spans.views(before + self.paging.entries(), into);
+        self.runs.spans.views(before, into);
+    }
+
+    fn entries(&self) -> usize {
+        self.runs.spans.entries()
+    }
+
+    fn stands_for_second(&self) -> bool {
+        true
     }
 }

@@ -1,0 +1,131 @@
+//! The port through which translation hardware reads its tables in memory (HW-7).
+//!
+//! Reads go out in steps: the references of a step are made in parallel, for a demand or in the background. With
+//! `walk_cost = caches` the machine lends its caches to the port for the time of a lookup, so that a part learns at once
+//! which level answered. Otherwise a reference has a fixed price, and the port counts it.
+
+use super::levels::LINE_SHIFT;
+use super::{At, Levels};
+use farreach_types::counts::{Answered, MemoryCounts, WalkCaches};
+
+/// A reference of a walker to a table in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeRead {
+    /// Level of a page table, 0 for the leaves of 4 KB pages, [`NodeRead::RANGES`], [`NodeRead::HOST`], or
+    /// [`NodeRead::PART`].
+    pub level: u8,
+    /// Physical address of the first of eight bytes.
+    pub address: u64,
+}
+
+impl NodeRead {
+    /// The level of range tables.
+    pub const RANGES: u8 = 5;
+    /// All levels of a host's page table.
+    pub const HOST: u8 = 6;
+    /// Tables of a part that counts its references itself.
+    pub const PART: u8 = 7;
+}
+
+/// Whether the program waits for a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// It does.
+    Demand,
+    /// It runs on meanwhile.
+    Background,
+}
+
+/// See the module.
+pub struct Port {
+    /// Those of the machine while they are lent, else the smallest there are.
+    caches: Box<Levels>,
+    lent: bool,
+    /// Whether references go through caches, so that they need addresses.
+    by_caches: bool,
+    recorded: Vec<NodeRead>,
+}
+
+impl Port {
+    /// `by_caches`: references go through caches.
+    pub(crate) fn new(by_caches: bool) -> Port {
+        Port { caches: Box::new(Levels::smallest()), lent: false, by_caches, recorded: Vec::new() }
+    }
+
+    /// Whether references go through caches, so that they need addresses.
+    #[inline]
+    pub fn by_caches(&self) -> bool {
+        self.by_caches
+    }
+
+    /// Exchanges caches with the machine: lends them before a lookup, and returns them behind it.
+    #[inline]
+    pub fn exchange(&mut self, caches: &mut Box<Levels>) {
+        debug_assert!(self.by_caches, "nothing reads through caches");
+        std::mem::swap(&mut self.caches, caches);
+        self.lent = !self.lent;
+    }
+
+    /// The references since the last call, in order, if they go through caches and none were lent.
+    pub fn recorded(&mut self) -> std::vec::Drain<'_, NodeRead> {
+        self.recorded.drain(..)
+    }
+
+    #[inline]
+    fn read(&mut self, read: NodeRead) -> Option<At> {
+        if self.lent {
+            return Some(self.caches.walker(read.address >> LINE_SHIFT));
+        }
+        self.recorded.push(read);
+        None
+    }
+
+    /// A reference to a node of the page table, a range table or a host's table, if references go through caches.
+    #[inline]
+    pub(crate) fn node(&mut self, read: NodeRead, counts: &mut WalkCaches) {
+        if self.by_caches
+            && let Some(at) = self.read(read)
+        {
+            *answered_at(counts.at(read.level), at) += 1;
+        }
+    }
+
+    /// One step of a part: references made in parallel. Returns the level that answered the slowest; `None` where
+    /// references have a fixed price.
+    pub(crate) fn step(&mut self, purpose: Purpose, addresses: &[u64], counts: &mut MemoryCounts) -> Option<At> {
+        debug_assert!(!addresses.is_empty(), "a step without references");
+        let many = addresses.len() as u64;
+        match purpose {
+            Purpose::Demand => {
+                counts.made.steps += 1;
+                counts.made.references += many;
+            }
+            Purpose::Background => counts.made.background_references += many,
+        }
+        if !self.by_caches {
+            return None;
+        }
+        let mut slowest = None;
+        for &address in addresses {
+            let at = self.read(NodeRead { level: NodeRead::PART, address });
+            if let (Some(at), Purpose::Background) = (at, purpose) {
+                *answered_at(&mut counts.background_answered, at) += 1;
+            }
+            slowest = slowest.max(at);
+        }
+        if let (Some(at), Purpose::Demand) = (slowest, purpose) {
+            *answered_at(&mut counts.answered, at) += 1;
+        }
+        slowest
+    }
+}
+
+/// The counter of a level.
+fn answered_at(counts: &mut Answered, at: At) -> &mut u64 {
+    match at {
+        At::L1 => &mut counts.l1,
+        At::L2 => &mut counts.l2,
+        At::Llc => &mut counts.llc,
+        At::Memory => &mut counts.memory,
+    }
+}

@@ -1,0 +1,285 @@
+//! A hashed page table with open addressing (HT; Yaniv and Tsafrir, SIGMETRICS 2016): a bucket is one line with the
+//! entries of eight pages in a row, and the search goes on from bucket to bucket until it meets the tag or an empty one.
+
+use super::{ListedTable, Mapping, Places, Reads, Table, mix};
+use crate::tlb::parts::additions::Counter;
+use farreach_types::addr::{Asid, Vpn};
+use farreach_types::counts::OwnCounts;
+use farreach_types::params::{Allowed, Key, Params};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+/// HT-5.
+pub const HT_BUCKETS: Key = Key {
+    name: "ht_buckets",
+    default: "65536",
+    allowed: Allowed::PowerOfTwo { min: 1, max: 1 << 30 },
+    about: "table = hashed: buckets at first, each of 64 bytes for eight pages",
+};
+/// HT-5.
+pub const HT_LOAD: Key = Key {
+    name: "ht_load",
+    default: "0.6",
+    allowed: Allowed::Number { min: 0.01, max: 0.99 },
+    about: "table = hashed: share of buckets in use beyond which the table doubles",
+};
+/// HT-6.
+pub const HT_SIZES: Key = Key {
+    name: "ht_sizes",
+    default: "used",
+    allowed: Allowed::OneOf(&["used", "all"]),
+    about: "table = hashed: page sizes that a walk searches: those that the process has pages of, or all",
+};
+/// HW-11.
+pub const HT_HASH: Key = Key {
+    name: "ht_hash",
+    default: "mix",
+    allowed: Allowed::OneOf(&["mix", "identity"]),
+    about: "table = hashed: how a bucket is found: by mixed bits, or by the low bits of the number, for hand-made tests",
+};
+
+/// The table as the registry knows it.
+pub const LISTED: ListedTable = ListedTable {
+    name: "hashed",
+    about: "a hash table with open addressing, eight pages to a line (HT)",
+    keys: &[&HT_BUCKETS, &HT_LOAD, &HT_SIZES, &HT_HASH],
+    counters: &[
+        Counter::new("table_bytes", "bytes of all tables now"),
+        Counter::new("table_bytes_most", "most bytes of all tables at any time"),
+        Counter::new("table_contiguous", "bytes of the largest piece of memory in a row that a table needed"),
+        Counter::new("resizes", "times that a table doubled"),
+        Counter::new("moves", "buckets that were moved by that"),
+        Counter::new("collisions", "buckets of demand walks that had other pages"),
+        Counter::new("table_writes", "entries that the system wrote"),
+    ],
+    build: |params, seed| Ok(Box::new(Hashed::new(params, seed))),
+    ..ListedTable::NEW
+};
+
+/// Places in [`LISTED`]'s counters.
+const BYTES: usize = 0;
+const BYTES_MOST: usize = 1;
+const CONTIGUOUS: usize = 2;
+const RESIZES: usize = 3;
+const MOVES: usize = 4;
+const COLLISIONS: usize = 5;
+const WRITES: usize = 6;
+
+/// Bytes of a bucket.
+const LINE: u64 = 64;
+
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Bucket {
+    #[default]
+    Empty,
+    /// All its pages went (HT-4).
+    Tombstone,
+    /// Eight pages with this number, and which of them are mapped.
+    Live { tag: u64, pages: u8 },
+}
+
+/// The table of one process and page size.
+struct Buckets {
+    base: u64,
+    buckets: Vec<Bucket>,
+    live: usize,
+    tombstones: usize,
+}
+
+/// See the module.
+struct Hashed {
+    /// By process and order.
+    tables: HashMap<(Asid, u8), Buckets, FixedState>,
+    places: Places,
+    first: usize,
+    load: f64,
+    all_sizes: bool,
+    identity: bool,
+    seed: u64,
+}
+
+/// The orders, as they are searched (HT-6).
+const ORDERS: [u8; 3] = [0, 9, 18];
+
+impl Buckets {
+    fn new(many: usize, places: &mut Places) -> Buckets {
+        Buckets {
+            base: places.take(many as u64 * LINE, LINE),
+            buckets: vec![Bucket::Empty; many],
+            live: 0,
+            tombstones: 0,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.buckets.len() as u64 * LINE
+    }
+
+    /// The bucket with the tag, or the empty one at which the search ends; passes on each that is read.
+    fn search(&self, start: usize, tag: u64, mut read: impl FnMut(u64)) -> Option<usize> {
+        for i in 0..self.buckets.len() {
+            let at = (start + i) & (self.buckets.len() - 1);
+            read(self.base + at as u64 * LINE);
+            match self.buckets[at] {
+                Bucket::Live { tag: of, .. } if of == tag => return Some(at),
+                Bucket::Empty => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Puts a tag that is not there into the first bucket that is free (HT-3).
+    fn put(&mut self, start: usize, tag: u64, pages: u8) {
+        let at = (0..self.buckets.len())
+            .map(|i| (start + i) & (self.buckets.len() - 1))
+            .find(|&at| !matches!(self.buckets[at], Bucket::Live { .. }))
+            .expect("the table is never full");
+        self.tombstones -= usize::from(self.buckets[at] == Bucket::Tombstone);
+        self.live += 1;
+        self.buckets[at] = Bucket::Live { tag, pages };
+    }
+}
+
+impl Hashed {
+    fn new(params: &Params, seed: u64) -> Hashed {
+        Hashed {
+            tables: HashMap::default(),
+            places: Places::new(),
+            first: params.int(HT_BUCKETS.name) as usize,
+            load: params.number(HT_LOAD.name),
+            all_sizes: params.text(HT_SIZES.name) == "all",
+            identity: params.text(HT_HASH.name) == "identity",
+            seed,
+        }
+    }
+
+    /// Where the search for a tag starts among this many buckets.
+    fn start(&self, asid: Asid, tag: u64, many: usize) -> usize {
+        let hash = if self.identity { tag } else { mix(u64::from(asid.0) << 52 ^ tag, self.seed) };
+        hash as usize & (many - 1)
+    }
+
+    fn number(mapping: Mapping) -> (u64, u8) {
+        let page = mapping.vpn.0 >> mapping.order;
+        (page / 8, 1 << (page % 8))
+    }
+
+    /// HT-5: doubles a table whose used buckets are too many.
+    fn grow(&mut self, asid: Asid, order: u8, own: &mut OwnCounts) {
+        let table = &self.tables[&(asid, order)];
+        let many = table.buckets.len();
+        if (table.live + table.tombstones) as f64 <= self.load * many as f64 {
+            return;
+        }
+        let mut larger = Buckets::new(many * 2, &mut self.places);
+        for bucket in &table.buckets {
+            if let Bucket::Live { tag, pages } = *bucket {
+                larger.put(self.start(asid, tag, many * 2), tag, pages);
+            }
+        }
+        *own.at(RESIZES) += 1;
+        *own.at(MOVES) += larger.live as u64;
+        let (old, new) = (table.bytes(), larger.bytes());
+        self.tables.insert((asid, order), larger);
+        count_bytes(own, new, old);
+    }
+}
+
+/// Memory was taken in one piece, and other memory given back.
+fn count_bytes(own: &mut OwnCounts, taken: u64, given: u64) {
+    *own.at(BYTES) += taken;
+    *own.at(BYTES_MOST) = (*own.at(BYTES_MOST)).max(*own.at(BYTES));
+    *own.at(CONTIGUOUS) = (*own.at(CONTIGUOUS)).max(taken);
+    *own.at(BYTES) -= given;
+}
+
+impl Table for Hashed {
+    fn map(&mut self, mapping: Mapping, own: &mut OwnCounts) {
+        let Mapping { asid, order, .. } = mapping;
+        let (tag, page) = Hashed::number(mapping);
+        if !self.tables.contains_key(&(asid, order)) {
+            let new = Buckets::new(self.first, &mut self.places);
+            count_bytes(own, new.bytes(), 0);
+            self.tables.insert((asid, order), new);
+        }
+        *own.at(WRITES) += 1;
+        let start = self.start(asid, tag, self.tables[&(asid, order)].buckets.len());
+        let table = self.tables.get_mut(&(asid, order)).expect("it was just made");
+        match table.search(start, tag, |_| ()) {
+            Some(at) => {
+                let Bucket::Live { pages, .. } = &mut table.buckets[at] else { unreachable!("it has the tag") };
+                *pages |= page;
+            }
+            None => {
+                table.put(start, tag, page);
+                self.grow(asid, order, own);
+            }
+        }
+    }
+
+    fn unmap(&mut self, mapping: Mapping, own: &mut OwnCounts) {
+        let (tag, page) = Hashed::number(mapping);
+        *own.at(WRITES) += 1;
+        let many = self.tables[&(mapping.asid, mapping.order)].buckets.len();
+        let start = self.start(mapping.asid, tag, many);
+        let table = self.tables.get_mut(&(mapping.asid, mapping.order)).expect("it has the mapping");
+        let at = table.search(start, tag, |_| ()).expect("it has the mapping");
+        let Bucket::Live { pages, .. } = &mut table.buckets[at] else { unreachable!("it has the tag") };
+        *pages &= !page;
+        if *pages == 0 {
+            table.buckets[at] = Bucket::Tombstone;
+            table.live -= 1;
+            table.tombstones += 1;
+        }
+    }
+
+    fn gone(&mut self, asid: Asid, own: &mut OwnCounts) {
+        for order in ORDERS {
+            if let Some(table) = self.tables.remove(&(asid, order)) {
+                count_bytes(own, 0, table.bytes());
+            }
+        }
+    }
+
+    fn walk(&mut self, asid: Asid, vpn: Vpn, mapping: Option<Mapping>, reads: &mut Reads) {
+        for order in ORDERS {
+            let Some(table) = self.tables.get(&(asid, order)) else { continue };
+            if table.live == 0 && !self.all_sizes {
+                continue;
+            }
+            let page = vpn.0 >> order;
+            let tag = page / 8;
+            let start = self.start(asid, tag, table.buckets.len());
+            let mut many = 0;
+            let found = table.search(start, tag, |address| {
+                many += 1;
+                reads.step(&[address]);
+            });
+            reads.count(COLLISIONS, many - 1);
+            if let Some(at) = found
+                && let Bucket::Live { pages, .. } = table.buckets[at]
+                && pages >> (page % 8) & 1 != 0
+            {
+                debug_assert_eq!(mapping.map(|m| m.order), Some(order), "XC-3: {asid:?} {vpn:?}");
+                return;
+            }
+        }
+        debug_assert_eq!(mapping, None, "XC-3: {asid:?} {vpn:?} is mapped, and the walk did not find it");
+    }
+
+    fn check(&self, mappings: &mut dyn Iterator<Item = Mapping>) {
+        let mut many = 0;
+        for mapping in mappings {
+            let table = &self.tables[&(mapping.asid, mapping.order)];
+            let (tag, page) = Hashed::number(mapping);
+            let start = self.start(mapping.asid, tag, table.buckets.len());
+            let at = table.search(start, tag, |_| ()).unwrap_or_else(|| panic!("{mapping:?} is not found"));
+            assert!(matches!(table.buckets[at], Bucket::Live { pages, .. } if pages & page != 0), "{mapping:?}");
+            many += 1;
+        }
+        let pages = |bucket: &Bucket| if let Bucket::Live { pages, .. } = bucket { pages.count_ones() } else { 0 };
+        let held: u32 = self.tables.values().flat_map(|table| &table.buckets).map(pages).sum();
+        assert_eq!(held, many, "pages in the table, and pages that are mapped");
+    }
+}
