@@ -50,9 +50,9 @@ impl Filtered {
         Ok(false)
     }
 
-    pub fn apply(&mut self, event: Event) -> Result<(), String> {
+    pub fn apply(&mut self, event: Event, table: &Table) -> Result<(), String> {
         self.unfiltered.clear();
-        apply(event, &mut *self.tlb, &mut self.unfiltered);
+        apply(event, &mut *self.tlb, table, &mut self.unfiltered);
         self.leave();
         if let Event::Stale(asid, pages) = event {
             let still = self.filter.iter().find(|(of, vpn, _)| *of == asid && pages.contains(*vpn));

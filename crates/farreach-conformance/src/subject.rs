@@ -1,7 +1,7 @@
 //! A design with its keys, and its expected properties: taken from the keys, or found by trying it on a single page.
 
 use crate::table::{Extent, Table};
-use farreach_hw::tlb::{Design, EntryView, Lookup, Tlb, Unfiltered};
+use farreach_hw::tlb::{Design, EntryView, Lookup, Tlb, Unfiltered, keys_of};
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::Kind;
 use farreach_types::params::Params;
@@ -72,7 +72,10 @@ pub fn given(keys: &str) -> Map<String, Json> {
 impl Subject {
     /// The error is the refusal of the design.
     pub fn new(design: &'static Design, keys: &str) -> Result<Subject, String> {
-        let params = Params::resolve(design.keys, &given(keys))?;
+        let params = {
+            let given = given(keys);
+            Params::resolve(&keys_of(design, &given), &given)?
+        };
         (design.build)(&params)?;
         let shown = if keys.is_empty() { "defaults" } else { keys };
         let name = format!("{}/{shown}", design.kind);
@@ -91,7 +94,7 @@ impl Subject {
         if let Some(seed) = seed {
             let mut values = params.as_json().clone();
             values.insert("seed".into(), seed.into());
-            params = Params::resolve(self.design.keys, &values).expect("they were resolved before");
+            params = Params::resolve(&keys_of(self.design, &values), &values).expect("they were resolved before");
         }
         (self.make)(&params).unwrap_or_else(|e| panic!("{} was built once, and now: {e}", self.name))
     }

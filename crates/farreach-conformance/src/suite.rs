@@ -66,9 +66,9 @@ fn stream(subject: &Subject, seed: u64, steps: usize) -> Result<(), (usize, Even
             }
         } else {
             plain.apply(event, &world.table).map_err(at)?;
-            filtered.apply(event).map_err(at)?;
+            filtered.apply(event, &world.table).map_err(at)?;
             if let Some(timed) = &mut timed {
-                timed.apply(event);
+                timed.apply(event, &world.table);
                 timed.equals(&*plain.tlb).map_err(at)?;
             }
             if reported {
@@ -100,7 +100,7 @@ fn run(subject: &Subject, seed: Option<u64>, steps: usize) -> Outcomes {
         outcomes.push(match world.step() {
             Event::Lookup(at, pte) => Some(ask(&mut *tlb, at, pte, &world.table, &mut unfiltered).outcome),
             event => {
-                apply(event, &mut *tlb, &mut unfiltered);
+                apply(event, &mut *tlb, &world.table, &mut unfiltered);
                 None
             }
         });

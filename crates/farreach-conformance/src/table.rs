@@ -65,6 +65,12 @@ impl Table {
         self.extents.range((asid, first)..(asid, to.max(first))).map(|(_, extent)| *extent).collect()
     }
 
+    /// All pages that are mapped.
+    pub fn mapped(&self) -> impl Iterator<Item = (Asid, VpnRange)> {
+        let pages = |extent: &Extent| VpnRange { start: Vpn(extent.first), pages: extent.pages };
+        self.extents.values().map(move |extent| (extent.asid, pages(extent)))
+    }
+
     pub fn insert(&mut self, extent: Extent) {
         let (from, to) = (extent.first, extent.end());
         assert!(extent.pages > 0 && self.overlapping(extent.asid, from, to).is_empty(), "{extent:?} is mapped twice");
@@ -94,6 +100,9 @@ impl Table {
 impl PageTableView for Table {
     fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte> {
         self.at(asid, vpn.0).map(|extent| extent.pte(vpn))
+    }
+    fn any_mapped(&self, asid: Asid, pages: VpnRange) -> bool {
+        !self.overlapping(asid, pages.start.0, pages.end().0).is_empty()
     }
     fn ranges(&self) -> &dyn RangeTableView {
         self

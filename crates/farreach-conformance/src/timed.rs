@@ -104,7 +104,7 @@ impl Timed {
         self.filter.retain(|&(vpn, _)| !report.contains(now, vpn));
     }
 
-    pub fn apply(&mut self, event: Event) {
+    pub fn apply(&mut self, event: Event, table: &Table) {
         if let Event::Switch(to) = event {
             // Passes the times of lookups on, and empties the table for the next process.
             for (slot, _) in std::mem::take(&mut self.claimed) {
@@ -115,11 +115,11 @@ impl Timed {
             self.filter.clear();
             self.now = to;
             self.timed.times_mut().asid = Some(to);
-            return apply(event, &mut *self.tlb, &mut Unfiltered::default());
+            return apply(event, &mut *self.tlb, table, &mut Unfiltered::default());
         }
         let report = self.timed.report();
         report.clear_for([true, true]);
-        apply(event, &mut *self.tlb, report);
+        apply(event, &mut *self.tlb, table, report);
         self.leave();
     }
 

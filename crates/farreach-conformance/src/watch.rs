@@ -78,7 +78,7 @@ impl Watch<'_> {
         } else {
             tally::lookup(t, &self.counts, self.tlb.counts(), at, pte, answer)?;
         }
-        if let Some(reads) = self.tlb.walker_reads().map(|reads| std::mem::take(reads).len() as u64) {
+        if let Some(reads) = self.tlb.port().map(|port| port.recorded().count() as u64) {
             tally::reads(&self.counts, self.tlb.counts(), reads)?;
         }
         self.counts.clone_from(self.tlb.counts());
@@ -167,7 +167,7 @@ impl Watch<'_> {
         }
         let was = std::mem::take(&mut self.entries);
         self.unfiltered.clear();
-        apply(event, &mut *self.tlb, &mut self.unfiltered);
+        apply(event, &mut *self.tlb, table, &mut self.unfiltered);
         let is = self.tlb.entries();
         let t = self.traits;
         if t.opaque {
@@ -234,14 +234,27 @@ impl Watch<'_> {
 pub fn ask(tlb: &mut dyn Tlb, at: Lookup, pte: Pte, table: &Table, unfiltered: &mut Unfiltered) -> Answer {
     let at_work = if at.kind == Kind::Fetch { at.vpn.0 << 12 } else { 0x40_0000 + at.vpn.0 % 7 * 20 };
     tlb.latest_fetch(at_work);
+    tell_maps(tlb, table);
     tlb.access(at, pte, table, unfiltered)
 }
 
+/// Tells a design that keeps tables of its own all that is mapped (PT-1).
+fn tell_maps(tlb: &mut dyn Tlb, table: &Table) {
+    if let Some(design) = tlb.on_map() {
+        for (asid, pages) in table.mapped() {
+            design.mapped(asid, pages, table);
+        }
+    }
+}
+
 /// Passes an event that is no lookup to a design.
-pub fn apply(event: Event, tlb: &mut dyn Tlb, unfiltered: &mut Unfiltered) {
+pub fn apply(event: Event, tlb: &mut dyn Tlb, table: &Table, unfiltered: &mut Unfiltered) {
     match event {
         Event::Lookup(..) => unreachable!("lookups have answers"),
-        Event::Stale(asid, pages) => tlb.invalidate(asid, pages, unfiltered),
+        Event::Stale(asid, pages) => {
+            tlb.invalidate(asid, pages, unfiltered);
+            tlb.unmapped(asid, pages, table);
+        }
         Event::Demoted(asid, pages) => tlb.demote(asid, pages, unfiltered),
         Event::Gone(asid) => tlb.invalidate_space(asid, unfiltered),
         Event::Switch(to) => tlb.switch(to, unfiltered),

@@ -1,7 +1,6 @@
 //! Cycles from counts.
 
-use super::keys;
-use farreach_hw::cache::levels;
+use super::{keys, parts};
 use farreach_hw::tlb::cores::IPI_CYCLES;
 use farreach_hw::tlb::segment::VM_EXIT_CYCLES;
 use farreach_types::addr::BASE_SHIFT;
@@ -18,28 +17,25 @@ pub fn miss_cycles(counts: &TlbCounts, params: &Params) -> u64 {
         (counts.extra_pte_reads, price(params, &keys::PTE_COST)),
         (counts.second_level_fetch_hits, price(params, &keys::L2_FETCH)),
         (counts.second_level_data_hits, price(params, &keys::L2_DATA)),
+        (1, parts::addition_cycles(counts, params)),
     ];
     charge(&[&rest[..], &walks(counts, params)].concat())
 }
 
-/// Cycles of page walks by hardware: each node at its fixed price, or at the latency of what answered. Searches of
+/// Cycles of page walks by hardware: each node, or each step of other page tables, at its fixed price, or at the latency
+/// of what answered. Searches of
 /// range tables cost nothing, for the program runs on meanwhile (RMM15-5).
 pub fn walk_cycles(counts: &TlbCounts, params: &Params) -> u64 {
     charge(&walks(counts, params))
 }
 
 fn walks(counts: &TlbCounts, params: &Params) -> Vec<(u64, f64)> {
+    let table = (1, parts::table_cycles(counts, params));
     let answered = counts.walk_caches.page_tables();
     if answered.total() == 0 {
-        return vec![(counts.walk_references(), price(params, &keys::WALK_REFERENCE))];
+        return vec![(counts.walk_references(), price(params, &keys::WALK_REFERENCE)), table];
     }
-    let levels = [
-        (answered.l1, &levels::L1_CYCLES),
-        (answered.l2, &levels::L2_CYCLES),
-        (answered.llc, &levels::LLC_CYCLES),
-        (answered.memory, &levels::MEMORY_CYCLES),
-    ];
-    levels.map(|(count, key)| (count, price(params, key))).to_vec()
+    [&parts::latencies(&answered, params)[..], &[table]].concat()
 }
 
 /// Misses that no hardware walks for.

@@ -7,7 +7,7 @@
 use super::cycles::{
     base_pages, copies, faults, hypervisor_cycles, io_pages, populated, price, shootdown_cycles, trapped, walk_cycles,
 };
-use super::keys;
+use super::{keys, parts};
 use farreach_types::counts::{Counts, LedgerLine, MemoryUse};
 use farreach_types::params::{Key, Params};
 
@@ -160,6 +160,7 @@ pub fn ledger(
         let cycles = item.price.as_ref().and_then(against);
         lines.push(line(item.name, (item.read)(counts, params), item.unit, cycles));
     }
+    lines.extend(parts::lines(&counts.tlb, params));
     let twice = memory.mapped_bytes.saturating_sub(memory.resident_bytes);
     lines.push(line(ALIASES, twice, "bytes", None));
     lines.push(line(WASTED, memory.wasted_bytes, "bytes", None));

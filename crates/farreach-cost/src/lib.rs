@@ -17,6 +17,7 @@ pub mod knees;
 pub mod ledger;
 pub mod overhead;
 pub mod pages;
+mod parts;
 pub mod system;
 pub mod today;
 pub mod watch;

@@ -4,6 +4,7 @@ use farreach_cost as cost;
 use farreach_hw::system::{SYSTEMS, SystemKind};
 use farreach_hw::tlb::Design;
 use farreach_types::params::{Allowed, Key};
+use serde_json::{Map, Value as Json};
 
 /// Which hardware.
 pub(super) const KIND: Key = Key {
@@ -59,12 +60,12 @@ impl Hardware {
         }
     }
 
-    /// The keys it reads.
-    pub(super) fn keys(&self) -> Vec<&'static Key> {
+    /// The keys it reads, with those of the parts that these values choose.
+    pub(super) fn keys(&self, given: &Map<String, Json>) -> Vec<&'static Key> {
         let mut keys = vec![&KIND];
         match self {
             Hardware::Tlb(design) => {
-                keys.extend(design.keys);
+                keys.extend(farreach_hw::tlb::keys_of(design, given));
                 keys.push(&SPLIT);
             }
             Hardware::System(system) => keys.extend(system.keys),

@@ -3,7 +3,7 @@
 use super::hardware::{KIND, SPLIT};
 use farreach_cost as cost;
 use farreach_hw::system::SYSTEMS;
-use farreach_hw::tlb::DESIGNS;
+use farreach_hw::tlb::{DESIGNS, additions, policies, tables};
 use farreach_os as os;
 use farreach_types::params::Key;
 
@@ -33,6 +33,15 @@ pub fn reference() -> Vec<PartKeys> {
     let mut parts = vec![part("Every machine", None, "Keys that every machine has.", &every)];
     parts.push(part("TLB designs", None, "Keys that every machine with one of these designs has.", &tlb));
     parts.extend(DESIGNS.iter().map(|d| part("TLB designs", Some((KIND.name, d.kind)), d.about, d.keys)));
+    let choice = |group, key: &Key, name, about, keys| part(group, Some((key.name, name)), about, keys);
+    let additions = additions::ADDITIONS.iter();
+    parts.extend(additions.map(|a| choice("Additions to a hierarchy", &additions::BEHIND, a.name, a.about, a.keys)));
+    let tables = tables::TABLES.iter();
+    parts.extend(tables.map(|t| choice("Page tables of a hierarchy", &tables::TABLE, t.name, t.about, t.keys)));
+    let policies = policies::POLICIES.iter();
+    parts.extend(
+        policies.map(|p| choice("Replacement in a second level", &policies::L2_REPLACEMENT, p.name, p.about, p.keys)),
+    );
     parts.push(part("Machines with caches", None, "Keys that every machine with caches has.", cost::SYSTEM_KEYS));
     parts.extend(SYSTEMS.iter().map(|s| part("Machines with caches", Some((KIND.name, s.kind)), s.about, s.keys)));
     let policies = os::placement::PLACEMENTS.iter();

@@ -5,7 +5,7 @@ use super::hardware::{Hardware, KIND, SPLIT};
 use super::presets::{self, Preset};
 use farreach_hw::system::keys::TABLE;
 use farreach_hw::system::tables::TABLES;
-use farreach_hw::tlb::{DESIGNS, Design, host, range, segment, walk};
+use farreach_hw::tlb::{CHOICES, DESIGNS, Design, host, range, segment, walk};
 use farreach_os as os;
 use farreach_types::Error;
 use farreach_types::params::{self, Allowed, Key, Params};
@@ -21,7 +21,7 @@ fn one_of(given: &str, names: &[&str]) -> String {
 }
 
 /// The command that explains all keys of a machine; or their names, if its design is not known to the command.
-fn all_keys(refusal: &str, hardware: Hardware, placement: &str, keys: &[&Key]) -> String {
+fn all_keys(refusal: &str, hardware: Hardware, choices: &str, keys: &[&Key]) -> String {
     let joint = if refusal.ends_with('?') { "" } else { ";" };
     let kind = hardware.kind();
     if !MachineSpec::registered(KIND.name).contains(&kind) {
@@ -30,8 +30,8 @@ fn all_keys(refusal: &str, hardware: Hardware, placement: &str, keys: &[&Key]) -
         names.dedup();
         return format!("{joint} this machine has: {}", names.join(", "));
     }
-    let policy = if placement == os::PLACEMENT.default { String::new() } else { format!(":placement={placement}") };
-    format!("{joint} `farreach machines --keys {kind}{policy}` explains all that this machine has")
+    let choices = if choices.is_empty() { String::new() } else { format!(":{choices}") };
+    format!("{joint} `farreach machines --keys {kind}{choices}` explains all that this machine has")
 }
 
 /// A machine, completely described.
@@ -90,7 +90,7 @@ impl MachineSpec {
 
     /// The files that are read for it: its description, and those that its keys name.
     pub fn inputs(&self) -> Vec<&str> {
-        let keys = MachineSpec::keys(self.hardware, self.params.text(os::PLACEMENT.name));
+        let keys = MachineSpec::keys(self.hardware, self.params.as_json());
         let named =
             keys.iter().filter(|key| matches!(key.allowed, Allowed::File)).map(|key| self.params.text(key.name));
         MachineSpec::file(&self.name).into_iter().chain(named.filter(|name| !name.is_empty())).collect()
@@ -165,16 +165,26 @@ impl MachineSpec {
             let names = one_of(&placement, &MachineSpec::registered(os::PLACEMENT.name));
             return Err(config(format!("placement = '{placement}' is not allowed: placement must be {names}")));
         }
-        let keys = MachineSpec::keys(hardware, &placement);
+        let all: Map<String, Json> = base.clone().into_iter().chain(given.clone()).collect();
+        let keys = MachineSpec::keys(hardware, &all);
         // Keys of the preset for a part that an override replaced do not fit the new part.
-        if given.contains_key("kind") || given.contains_key("placement") {
+        let choices = || [KIND.name, os::PLACEMENT.name].into_iter().chain(CHOICES.iter().map(|(key, _)| key.name));
+        if choices().any(|choice| given.contains_key(choice)) {
             base.retain(|name, _| keys.iter().any(|k| k.name == name));
         }
         base.extend(given.clone());
         let seeded = base.contains_key(os::SEED.name);
         base.entry(os::SEED.name).or_insert(seed.into());
         if let Some(refusal) = params::unknown(&keys, &base) {
-            return Err(config(format!("{refusal}{}", all_keys(&refusal, hardware, &placement, &keys))));
+            let chosen = choices().skip(1).filter_map(|choice| {
+                let value = base.get(choice)?;
+                let text = value.as_array().map(|items| items.iter().filter_map(Json::as_str).collect::<Vec<_>>());
+                Some(format!("{choice}={}", text.map_or_else(|| value.as_str().unwrap_or("").into(), |t| t.join("+"))))
+            });
+            let chosen = chosen.collect::<Vec<_>>().join(",");
+            let chosen =
+                if chosen == format!("{}={}", os::PLACEMENT.name, os::PLACEMENT.default) { "".into() } else { chosen };
+            return Err(config(format!("{refusal}{}", all_keys(&refusal, hardware, &chosen, &keys))));
         }
         let params = Params::resolve(&keys, &base).map_err(config)?;
         let spec = MachineSpec { name: name.to_owned(), about, hardware, params, seeded };
@@ -257,10 +267,11 @@ impl MachineSpec {
         }
     }
 
-    /// All keys of a machine with this hardware and placement policy.
-    pub fn keys(hardware: Hardware, placement: &str) -> Vec<&'static Key> {
-        let mut keys = hardware.keys();
-        keys.extend(os::keys(placement));
+    /// All keys of a machine with this hardware and with the parts that these values choose: placement policy, additions
+    /// to a hierarchy, page table, replacement.
+    pub fn keys(hardware: Hardware, given: &Map<String, Json>) -> Vec<&'static Key> {
+        let mut keys = hardware.keys(given);
+        keys.extend(os::keys(&os::PLACEMENT.words(given).concat()));
         keys.extend(hardware.prices());
         keys
     }

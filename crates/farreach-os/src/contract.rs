@@ -22,6 +22,8 @@ pub enum What {
     /// Translations and attributes are unchanged, but a store must reach the system: a copy-on-write page of a region
     /// that became writable.
     Writable,
+    /// Mapped now, which they were not. Only said if asked for: see [`Os::announce_maps`](crate::Os::announce_maps).
+    Mapped,
     /// Now one superpage mapping. The base translations stay valid (T94-56).
     Promoted,
     /// A superpage mapping was split, or a range dissolved, shrunk or split. The base translations stay valid, an entry

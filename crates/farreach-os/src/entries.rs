@@ -36,6 +36,7 @@ impl Os {
         self.segments.pages += u64::from(entry.segment);
         self.mapped += 1;
         self.mapped_peak = self.mapped_peak.max(self.mapped);
+        self.announce(asid, VpnRange::one(vpn));
     }
 
     /// As [`Os::map_page`], for pages in consecutive frames. `entry` is the entry of the first.
@@ -52,6 +53,7 @@ impl Os {
         self.segments.pages += if entry.segment { pages.pages } else { 0 };
         self.mapped += pages.pages;
         self.mapped_peak = self.mapped_peak.max(self.mapped);
+        self.announce(asid, pages);
     }
 
     /// Clears the page table entries of a range and frees the frames that no other entry names. Returns the pages that

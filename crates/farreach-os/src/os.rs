@@ -46,6 +46,8 @@ pub struct Os {
     pub(crate) nfs_prefixes: Vec<String>,
     pub(crate) labels: Labels,
     pub(crate) changes: Vec<Change>,
+    /// Whether new mappings are among them.
+    announces_maps: bool,
     pub(crate) mapped: u64,
     pub(crate) mapped_peak: u64,
     pub(crate) virtual_pages: u64,
@@ -81,6 +83,7 @@ impl Os {
             nfs_prefixes: params.texts(keys::NFS.name),
             labels: Labels::default(),
             changes: Vec::new(),
+            announces_maps: false,
             mapped: 0,
             mapped_peak: 0,
             virtual_pages: 0,
@@ -109,6 +112,25 @@ impl Os {
     /// All pages of an address space: 64-bit addresses (T94-1).
     pub(crate) fn all_pages(&self) -> VpnRange {
         VpnRange { start: Vpn(0), pages: 1 << (64 - self.shift) }
+    }
+
+    /// From now on new mappings are changes, too, for hardware that keeps tables of its own (PT-1). To be called before
+    /// anything is mapped.
+    pub fn announce_maps(&mut self) {
+        self.announces_maps = true;
+    }
+
+    /// Says that these pages are mapped now, if anybody asked for it. Neighbours make one change.
+    pub(crate) fn announce(&mut self, asid: Asid, pages: VpnRange) {
+        if !self.announces_maps {
+            return;
+        }
+        match self.changes.last_mut() {
+            Some(Change { asid: of, pages: last, what: What::Mapped }) if *of == asid && last.end() == pages.start => {
+                last.pages += pages.pages;
+            }
+            _ => self.change(asid, pages, What::Mapped),
+        }
     }
 
     /// Whether there are changes since the last [`Os::take_changes`].

@@ -2,13 +2,16 @@
 
 use crate::os::Os;
 use crate::ranges::process::Ranges;
-use farreach_types::addr::{Asid, Vpn};
+use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::translation::{PageTableView, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView};
 
 impl PageTableView for Os {
     #[inline]
     fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte> {
         self.spaces.get(asid.0 as usize)?.table.pte(vpn)
+    }
+    fn any_mapped(&self, asid: Asid, pages: VpnRange) -> bool {
+        self.spaces.get(asid.0 as usize).is_some_and(|space| space.table.any_in(pages))
     }
     fn ranges(&self) -> &dyn RangeTableView {
         self

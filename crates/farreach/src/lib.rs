@@ -44,8 +44,8 @@ pub mod trace {
 /// TLB designs: the contract, the registry, and the keys that designs share.
 pub mod tlb {
     pub use farreach_hw::tlb::{
-        Answer, Capabilities, DESIGNS, Design, EntryBits, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch,
-        OnThread, Outcome, Timed, Tlb, Unfiltered, design, filter, keys,
+        Answer, Capabilities, DESIGNS, Design, EntryBits, EntryView, Lookup, OnDemotion, OnFetch, OnMap, OnSegment,
+        OnSwitch, OnThread, Outcome, Timed, Tlb, Unfiltered, design, filter, keys,
     };
 }
 

@@ -91,7 +91,7 @@ fn machines(current: &OsStr) -> Vec<CompletionCandidate> {
 fn overrides_of(base: &str, before: &str, last: &str) -> Vec<CompletionCandidate> {
     let group = Preset::all_of(base);
     let Ok(spec) = this::parse(group.first().map_or(base, |preset| preset.name), 0) else { return Vec::new() };
-    let keys = MachineSpec::keys(spec.hardware, spec.params.text("placement"));
+    let keys = MachineSpec::keys(spec.hardware, spec.params.as_json());
     match last.split_once('=') {
         None => {
             let keys = keys.iter().filter(|key| key.name.starts_with(last));

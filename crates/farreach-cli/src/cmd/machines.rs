@@ -160,8 +160,7 @@ fn list(presets: &[&Preset], json: bool) -> Result<String> {
 }
 
 fn explain(spec: &MachineSpec) -> String {
-    let placement = spec.params.text("placement");
-    let mut keys: Vec<&Key> = MachineSpec::keys(spec.hardware, placement);
+    let mut keys: Vec<&Key> = MachineSpec::keys(spec.hardware, spec.params.as_json());
     let mut seen = std::collections::HashSet::new();
     keys.retain(|k| seen.insert(k.name));
     let mut out = format!("{}: {}\n\n", spec.name, spec.about);

@@ -303,7 +303,8 @@ fn the_reference_has_every_key() {
         let section = section("kind", kind);
         keys.iter().for_each(|key| assert!(section.contains(&row(key.name)), "{} of {kind}", key.name));
         for policy in farreach_os::placement::PLACEMENTS {
-            for key in MachineSpec::keys(*part, policy.name) {
+            let given = [("placement".to_owned(), policy.name.into())].into_iter().collect();
+            for key in MachineSpec::keys(*part, &given) {
                 assert!(text.contains(&row(key.name)), "{} of {kind} with {}", key.name, policy.name);
             }
         }

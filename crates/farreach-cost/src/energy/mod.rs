@@ -170,6 +170,8 @@ impl Account<'_> {
             ("coalesce", "4096"),
             ("l2_fracture", "false"),
             ("l2_replacement", "same"),
+            ("behind", "none"),
+            ("table", "radix"),
             ("range_order", "parallel"),
             ("mru_pointer", "false"),
             ("l2_cooperation", "false"),

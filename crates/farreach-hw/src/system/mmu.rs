@@ -179,9 +179,18 @@ impl System for Mmu {
         }
     }
 
-    fn changed(&mut self, asid: Asid, pages: VpnRange, _: &dyn PageTableView) {
+    fn changed(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
         self.forget();
         self.tlb.invalidate(asid, pages, &mut self.unfiltered);
+        self.tlb.unmapped(asid, pages, table);
+    }
+
+    fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
+        self.tlb.mapped(asid, pages, table);
+    }
+
+    fn wants_maps(&mut self) -> bool {
+        self.tlb.on_map().is_some()
     }
 
     fn demoted(&mut self, asid: Asid, pages: VpnRange) {

@@ -108,6 +108,17 @@ pub trait System: Send {
         let _ = (asid, pages);
     }
 
+    /// These pages are mapped now, or in larger or smaller pages than before, for machines that keep tables of their own
+    /// (PT-1).
+    fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
+        let _ = (asid, pages, table);
+    }
+
+    /// Whether [`System::mapped`] matters to it.
+    fn wants_maps(&mut self) -> bool {
+        false
+    }
+
     /// The segment registers of the process changed (DS13-24).
     fn segment_changed(&mut self, asid: Asid) {
         let _ = asid;

@@ -32,8 +32,11 @@ pub fn design(kind: &str) -> Option<&'static Design> {
     DESIGNS.iter().copied().find(|d| d.kind == kind)
 }
 
-/// Keys that choose parts by name, each with what it chooses by default and the keys of a part.
-const CHOICES: [(&Key, fn(&str) -> Option<&'static [&'static Key]>); 3] = [
+/// A key that chooses parts by name, and the keys of the part of a name.
+pub type Choice = (&'static Key, fn(&str) -> Option<&'static [&'static Key]>);
+
+/// The keys that choose parts of a hierarchy.
+pub const CHOICES: [Choice; 3] = [
     (&BEHIND, |name| additions::listed(name).map(|listed| listed.keys)),
     (&TABLE, |name| tables::listed(name).map(|listed| listed.keys)),
     (&L2_REPLACEMENT, |name| policies::listed(name).map(|listed| listed.keys)),

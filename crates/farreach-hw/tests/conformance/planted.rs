@@ -4,7 +4,7 @@ use super::effort;
 use super::faulty::Fault::*;
 use super::faulty::{Fault, Faulty};
 use farreach_conformance::{Subject, conform};
-use farreach_hw::tlb::design;
+use farreach_hw::tlb::{design, keys_of};
 use farreach_types::params::Params;
 use libtest_mimic::Trial;
 use std::cell::Cell;
@@ -173,7 +173,7 @@ fn found(kind: &str, keys: &str, fault: Fault, opaque: bool) -> Result<Option<St
             NotRepeatable => _ = values.insert("seed".into(), number.into()),
             _ => {}
         }
-        let tlb = (design.build)(&Params::resolve(design.keys, &values)?)?;
+        let tlb = (design.build)(&Params::resolve(&keys_of(design, &values), &values)?)?;
         Ok(Box::new(Faulty::new(tlb, fault, opaque)))
     });
     PANIC_HOOK.call_once(|| {

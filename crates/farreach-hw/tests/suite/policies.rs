@@ -2,7 +2,7 @@
 //! that lists them. The first level has one entry, so that every change of the page is a lookup of the second.
 
 use farreach_hw::tlb::policies::POLICIES;
-use farreach_hw::tlb::{Lookup, Tlb, Unfiltered};
+use farreach_hw::tlb::{Lookup, Tlb, Unfiltered, keys_of};
 use farreach_oracle::driver::{Table, try_tlb};
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::Kind;
@@ -161,7 +161,7 @@ fn refusals_name_key_value_and_what_is_allowed() {
     let design = farreach_hw::tlb::design("hierarchy").unwrap();
     let resolve = |key: &str, value: &str| {
         let given = [(key.to_owned(), value.into())].into_iter().collect();
-        Params::resolve(design.keys, &given).err().unwrap_or_else(|| panic!("{key} = {value} is accepted"))
+        Params::resolve(&keys_of(design, &given), &given).err().unwrap_or_else(|| panic!("{key} = {value} is accepted"))
     };
     let unknown = resolve("l2_replacement", "used-bit");
     for part in POLICIES.iter().map(|policy| policy.name).chain(["l2_replacement", "used-bit", "same"]) {

@@ -25,6 +25,7 @@ impl Engine {
         for change in &self.changes {
             for design in group.designs.clone() {
                 let instance = &mut self.instances[design];
+                let os = &group.os;
                 let unfiltered = match &self.mapped {
                     Some(_) => &mut self.unfiltered,
                     None => self.filter.report(k),
@@ -37,7 +38,12 @@ impl Engine {
                         What::Demoted => tlb.demote(change.asid, change.pages, unfiltered),
                         What::Gone => tlb.invalidate_space(change.asid, unfiltered),
                         What::Segment => tlb.segment_changed(change.asid, unfiltered),
-                        What::Writable | What::Promoted => {}
+                        What::Writable | What::Promoted | What::Mapped => {}
+                    }
+                    match change.what {
+                        What::Stale => tlb.unmapped(change.asid, change.pages, os),
+                        What::Mapped | What::Promoted | What::Demoted => tlb.mapped(change.asid, change.pages, os),
+                        What::Gone | What::Segment | What::Writable => {}
                     }
                 }
                 if let Some(mapped) = &mut self.mapped {
@@ -45,6 +51,9 @@ impl Engine {
                 } else if let Some(current) = self.current {
                     self.filter.unfilter(current, design, k);
                 }
+            }
+            if change.what == What::Mapped {
+                continue; // No TLB had them.
             }
             // Also for designs without these pages: the next reference must reach the operating system.
             if let Some(mapped) = &mut self.mapped {

@@ -119,7 +119,9 @@ impl Engine {
             let instance = &mut self.instances[left.trailing_zeros() as usize];
             left &= left - 1;
             if let Some(address) = self.fetches.latest {
-                instance.tlb(kind).0.latest_fetch(address);
+                let tlb = instance.tlb(kind).0;
+                tlb.latest_fetch(address);
+                tlb.position(self.tally.references.fetch);
                 continue;
             }
             let what = format!(

@@ -142,6 +142,12 @@ impl Build<'_> {
             }
             groups.push(group);
         }
+        for group in &mut groups {
+            let mut designs = instances[group.designs.clone()].iter_mut().flat_map(TlbInstance::each);
+            if designs.any(|(tlb, _)| tlb.on_map().is_some()) {
+                group.os.announce_maps();
+            }
+        }
         let engine = Engine::new(groups, instances, self.options.limit, self.options.plain);
         self.engines.push(AnyEngine::Pages(Box::new(engine)));
         Ok(())
@@ -177,6 +183,10 @@ impl Build<'_> {
                 self.locations[i] = Location { engine: self.engines.len(), instance: instances.len(), member };
             }
             instances.push(lines::SystemInstance::new(spec.name.clone(), system, walks));
+        }
+        let mut os = os;
+        if instances.iter_mut().any(|instance: &mut lines::SystemInstance| instance.system.wants_maps()) {
+            os.announce_maps();
         }
         let engine = LineEngine::new(os, instances, self.options.limit, self.options.plain);
         self.engines.push(AnyEngine::Lines(Box::new(engine)));

@@ -6,7 +6,7 @@ use crate::hardware::Hardware;
 use crate::instance::Group;
 use crate::spec::MachineSpec;
 use farreach_cost as cost;
-use farreach_hw::tlb::policies;
+use farreach_hw::tlb::idle_choices;
 use farreach_types::addr::BASE_SHIFT;
 use farreach_types::counts::{Counts, MachineResult, RESULT_SCHEMA, RunResult, TlbCounts, Workload};
 
@@ -147,7 +147,7 @@ fn machine(
         .map(|used| cost::compaction::cost(used, spec.params.int(farreach_types::params::PAGE_SIZE.name)));
     let overhead = system.as_ref().map_or_else(Vec::new, |system| cost::system::rows(system, workload, &spec.params));
     let mut config = spec.params.as_json().clone();
-    for key in policies::idle_keys(&spec.params) {
+    for key in idle_choices(&spec.params) {
         // The order of the others stays.
         config.shift_remove(key);
     }

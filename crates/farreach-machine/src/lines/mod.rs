@@ -204,7 +204,10 @@ impl LineEngine {
                     What::Gone => instance.system.gone(change.asid),
                     What::Demoted => instance.system.demoted(change.asid, change.pages),
                     What::Segment => instance.system.segment_changed(change.asid),
-                    What::Writable | What::Promoted => {}
+                    What::Writable | What::Promoted | What::Mapped => {}
+                }
+                if matches!(change.what, What::Mapped | What::Promoted | What::Demoted) {
+                    instance.system.mapped(change.asid, change.pages, &self.os);
                 }
             }
         }

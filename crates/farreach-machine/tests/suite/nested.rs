@@ -5,7 +5,8 @@
 use crate::common::{Outcome, RandomProcesses, Stream, run};
 use farreach_hw::nested::{Dimension, references, walk};
 
-use farreach_hw::tlb::{Lookup, NodeRead, Tlb, Unfiltered};
+use farreach_hw::cache::NodeRead;
+use farreach_hw::tlb::{Lookup, Tlb, Unfiltered};
 use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_oracle::driver::tlb;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
@@ -91,7 +92,7 @@ fn ds13_42_leaves_of_all_sizes_in_both_dimensions() {
                 let [g, h] = [levels - guest, host_levels - host].map(|levels| Dimension::Walk { levels });
                 assert_eq!(design.counts().walk_references(), references(g, h), "{keys}, order {order}");
                 // In the order in which they must be made: a node cannot be read before its address is known.
-                let made = design.walker_reads().unwrap().iter().map(|r| r.level == NodeRead::HOST);
+                let made = design.port().unwrap().recorded().map(|r| r.level == NodeRead::HOST);
                 let steps = walk(g, h).into_iter().map(|s| matches!(s, farreach_hw::nested::Step::Host { .. }));
                 assert!(made.eq(steps), "{keys}, order {order}");
                 // A TLB entry is no larger than the smaller leaf, unless `host_fracture = false`.
@@ -286,8 +287,7 @@ fn f_1_a_plain_count_of_random_walks() {
                     plain.lookup(asid, vpn, pte);
                 }
             }
-            let reads: Vec<(u8, u64)> =
-                design.walker_reads().unwrap().drain(..).map(|r| (r.level, r.address)).collect();
+            let reads: Vec<(u8, u64)> = design.port().unwrap().recorded().map(|r| (r.level, r.address)).collect();
             assert_eq!(reads, std::mem::take(&mut plain.reads), "seed {seed}, step {step}: {keys}");
         }
         let c = design.counts();

@@ -170,6 +170,12 @@ impl PageTable {
 
     /// Whether some page of a range is mapped.
     pub fn any_in(&self, range: VpnRange) -> bool {
+        if range.pages / LEAF > self.index.len() as u64 {
+            return self
+                .leaves_in(range)
+                .into_iter()
+                .any(|number| self.any_in(VpnRange { start: Vpn(number * LEAF), pages: LEAF }.and(range)));
+        }
         bits::groups(range.start.0, range.pages, LEAF).any(|(number, at, n)| {
             let Some(&slot) = self.index.get(&number) else { return false };
             match &self.leaves[slot as usize] {

@@ -4,8 +4,9 @@ use super::Shared;
 use super::changes::{Running, groups};
 use crate::part::{Part, State};
 use crate::request::{Expected, Op, Request};
+use farreach_hw::cache::Port;
 use farreach_hw::tlb::{
-    Answer, Capabilities, EntryView, Lookup, NodeRead, OnDemotion, OnSwitch, Outcome, Timed, Tlb, Unfiltered,
+    Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSwitch, Outcome, Timed, Tlb, Unfiltered,
 };
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
@@ -207,8 +208,8 @@ impl Capabilities for Array {
     fn timed(&mut self) -> Option<&mut dyn Timed> {
         self.tlb.timed()
     }
-    fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {
-        self.tlb.walker_reads()
+    fn port(&mut self) -> Option<&mut Port> {
+        self.tlb.port()
     }
 }
 

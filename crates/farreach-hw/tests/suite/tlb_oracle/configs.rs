@@ -1,5 +1,6 @@
 //! Random configurations, for the oracle and for a design.
 
+use farreach_hw::tlb::keys_of;
 use super::*;
 
 /// The keys of a design for a [`TlbConfig`]. A design that lacks one fails at the end, after the streams.
@@ -115,7 +116,7 @@ pub(super) fn params(design: &Design, c: &TlbConfig) -> Result<Params, String> {
             given.insert(key.to_owned(), value);
         }
     }
-    Params::resolve(design.keys, &given)
+    Params::resolve(&keys_of(design, &given), &given)
 }
 
 pub(super) fn declares(design: &Design, key: &str) -> bool {

@@ -307,7 +307,7 @@ impl World {
                         }
                     }
                 }
-                What::Writable | What::Promoted | What::Segment => {}
+                What::Writable | What::Promoted | What::Segment | What::Mapped => {}
             }
             if change.what == What::Segment {
                 match self.os.segment(change.asid) {

@@ -99,6 +99,8 @@ pub(super) fn structures(machine: &str, kind: &str, params: &Params, checker: &C
     build.only("pwc_pml5", "0")?;
     build.only("segments", "1")?;
     build.only("l2_replacement", "same")?;
+    build.only("behind", "[\"none\"]")?;
+    build.only("table", "radix")?;
     build.only("kernel_segment", "none")?;
     build.only("cluster_ways", "0")?;
     build.only("cluster_frames", "group")?;

@@ -11,8 +11,9 @@ use super::{Checker, Shared};
 use crate::part::{Part, Stop};
 use crate::request::{Expected, Op, Request};
 use behind::{Clusters, Ranges, SegmentRegisters};
+use farreach_hw::cache::Port;
 use farreach_hw::tlb::{
-    Answer, Capabilities, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch, Outcome, Tlb, Unfiltered,
+    Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSegment, OnSwitch, Outcome, Tlb, Unfiltered,
 };
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
@@ -363,8 +364,8 @@ impl Capabilities for Mmu {
     fn on_segment(&mut self) -> Option<&mut dyn OnSegment> {
         self.tlb.on_segment()
     }
-    fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {
-        self.tlb.walker_reads()
+    fn port(&mut self) -> Option<&mut Port> {
+        self.tlb.port()
     }
 }
 

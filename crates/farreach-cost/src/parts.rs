@@ -1,0 +1,88 @@
+//! The prices of parts that declare their counters themselves (HW-7): additions behind the second level, and page tables
+//! that are no radix tree.
+//!
+//! A part has no formula of its own here. Each step that the program waits for costs the price of a reference, or the
+//! latency of what answered it; references in the background cost a share of that; and counters cost what their keys say.
+
+use super::cycles::{charge, price};
+use super::keys;
+use farreach_hw::cache::levels;
+use farreach_hw::tlb::additions::{self, BACKGROUND_WEIGHT, Counter};
+use farreach_hw::tlb::tables;
+use farreach_types::counts::{Answered, LedgerLine, PartCounts, TlbCounts};
+use farreach_types::params::Params;
+
+/// References by what answered them, each at its latency.
+pub(super) fn latencies(answered: &Answered, params: &Params) -> [(u64, f64); 4] {
+    let levels = [
+        (answered.l1, &levels::L1_CYCLES),
+        (answered.l2, &levels::L2_CYCLES),
+        (answered.llc, &levels::LLC_CYCLES),
+        (answered.memory, &levels::MEMORY_CYCLES),
+    ];
+    levels.map(|(count, key)| (count, price(params, key)))
+}
+
+/// This many steps: those that caches answered at their latencies, or all at a fixed price.
+fn steps(made: u64, answered: &Answered, params: &Params) -> f64 {
+    if answered.total() == 0 {
+        return made as f64 * price(params, &keys::WALK_REFERENCE);
+    }
+    latencies(answered, params).iter().map(|&(count, cycles)| count as f64 * cycles).sum()
+}
+
+/// The counters of a part, as its registry has them.
+fn counters(name: &str, params: &Params) -> &'static [Counter] {
+    match name {
+        tables::PART => tables::chosen(params).map_or(&[], |table| table.counters),
+        name => additions::listed(name).map_or(&[], |addition| addition.counters),
+    }
+}
+
+/// What a part costs: waiting, background, counters with a price.
+fn cycles_of(name: &str, part: &PartCounts, params: &Params) -> [f64; 3] {
+    let memory = &part.memory;
+    let waiting = steps(memory.made.steps, &memory.answered, params);
+    let weight = price(params, &BACKGROUND_WEIGHT);
+    let background = weight * steps(memory.made.background_references, &memory.background_answered, params);
+    let priced = counters(name, params)
+        .iter()
+        .filter_map(|counter| Some(part.counters.get(counter.name) as f64 * price(params, counter.price?)));
+    [waiting, background, priced.sum()]
+}
+
+/// Cycles of the page table, if it is no radix tree: of walks.
+pub(super) fn table_cycles(counts: &TlbCounts, params: &Params) -> f64 {
+    counts.parts.get(tables::PART).map_or(0.0, |part| cycles_of(tables::PART, part, params).iter().sum())
+}
+
+/// Cycles of the additions.
+pub(super) fn addition_cycles(counts: &TlbCounts, params: &Params) -> f64 {
+    let additions = counts.parts.iter().filter(|(name, _)| *name != tables::PART);
+    additions.map(|(name, part)| cycles_of(name, part, params).iter().sum::<f64>()).sum()
+}
+
+/// The lines of the ledger for parts: references, and every counter that is not 0.
+pub(super) fn lines(counts: &TlbCounts, params: &Params) -> Vec<LedgerLine> {
+    let mut lines = Vec::new();
+    let mut add = |item: String, count, unit: &str, cycles: Option<f64>| {
+        if count > 0 {
+            let cycles = cycles.map(|cycles| charge(&[(1, cycles)]) as i64);
+            lines.push(LedgerLine { item, count, unit: unit.into(), cycles });
+        }
+    };
+    for (name, part) in counts.parts.iter() {
+        let [waiting, background, _] = cycles_of(name, part, params);
+        let made = &part.memory.made;
+        add(format!("{name}: steps of references waited for"), made.steps, "steps", Some(waiting));
+        add(format!("{name}: references in these"), made.references, "references", None);
+        let behind = made.background_references;
+        add(format!("{name}: references in the background"), behind, "references", Some(background));
+        for counter in counters(name, params) {
+            let count = part.counters.get(counter.name);
+            let cycles = counter.price.map(|key| count as f64 * price(params, key));
+            add(format!("{name}: {}", counter.about), count, counter.name, cycles);
+        }
+    }
+    lines
+}
