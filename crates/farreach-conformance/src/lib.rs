@@ -17,6 +17,7 @@ mod changes;
 mod filtered;
 mod fresh;
 mod layout;
+mod parts;
 mod subject;
 mod suite;
 mod table;

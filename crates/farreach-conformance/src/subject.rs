@@ -141,13 +141,13 @@ fn lookup_of_lone_page(tlb: &mut dyn Tlb, kind: Kind) -> Vec<EntryView> {
     let mut unfiltered = Unfiltered::default();
     tlb.switch(asid, &mut unfiltered);
     let pte = table.pte(asid, vpn).expect("it is mapped");
-    tlb.access(Lookup { asid, vpn, kind }, pte, &table, &mut unfiltered);
+    crate::watch::ask(tlb, Lookup { asid, vpn, kind }, pte, &table, &mut unfiltered);
     tlb.entries()
 }
 
 /// Most entries: the sum of keys that are called `entries` or `..._entries`, and of keys that list arrays, as
 /// `4K:64/4+2M:32`; for each size that may have an array of its own, and for each core.
-fn capacity(p: &Params) -> usize {
+pub fn capacity(p: &Params) -> usize {
     let mut entries = 0;
     for (key, value) in p.as_json() {
         if key == "entries" || key.ends_with("_entries") {

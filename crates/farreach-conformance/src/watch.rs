@@ -2,6 +2,7 @@
 //! before it.
 
 use crate::fresh::Fresh;
+use crate::parts::Parts;
 use crate::subject::{Subject, Traits};
 use crate::table::Table;
 use crate::tally::{self, need};
@@ -20,6 +21,7 @@ const SIDES: [Kind; 2] = [Kind::Load, Kind::Fetch];
 pub struct Watch<'a> {
     pub tlb: Box<dyn Tlb>,
     pub traits: &'a Traits,
+    parts: Parts,
     counts: TlbCounts,
     /// Entries and counts at the last check, after which there were only lookups.
     entries: Vec<EntryView>,
@@ -37,6 +39,7 @@ impl Watch<'_> {
     pub fn new(subject: &Subject) -> Watch<'_> {
         let tlb = subject.build(None);
         Watch {
+            parts: Parts::of(subject),
             counts: tlb.counts().clone(),
             entries: tlb.entries(),
             counts_then: tlb.counts().clone(),
@@ -78,6 +81,7 @@ impl Watch<'_> {
         } else {
             tally::lookup(t, &self.counts, self.tlb.counts(), at, pte, answer)?;
         }
+        self.parts.lookup((at, pte, table), answer, &self.counts, self.tlb.counts())?;
         if let Some(reads) = self.tlb.port().map(|port| port.recorded().count() as u64) {
             tally::reads(&self.counts, self.tlb.counts(), reads)?;
         }
@@ -126,11 +130,12 @@ impl Watch<'_> {
             return Ok(());
         }
         let entries = self.tlb.entries();
+        self.parts.check(&entries, &self.counts)?;
         tally::sums(self.traits, &self.counts)?;
         if self.traits.one_array {
             tally::entries((self.entries.len(), &self.counts_then), (entries.len(), &self.counts))?;
         }
-        truth::fits(self.traits, &entries)?;
+        truth::fits(self.traits, &self.parts.of_tlbs(entries.clone()))?;
         if reported {
             truth::holds(self.traits, &*self.tlb, &entries, table)?;
         }
@@ -168,12 +173,14 @@ impl Watch<'_> {
         let was = std::mem::take(&mut self.entries);
         self.unfiltered.clear();
         apply(event, &mut *self.tlb, table, &mut self.unfiltered);
+        self.parts.apply(event, table);
         let is = self.tlb.entries();
         let t = self.traits;
         if t.opaque {
             self.fresh.apply(event, t);
         } else {
-            tally::event(&self.counts, self.tlb.counts(), &was, &is)?;
+            let of_tlbs = |entries: &[EntryView]| self.parts.of_tlbs(entries.to_vec());
+            tally::event(&self.counts, self.tlb.counts(), &of_tlbs(&was), &of_tlbs(&is))?;
         }
         match event {
             Event::Stale(asid, pages) => {

@@ -1,6 +1,6 @@
 //! The tested configurations of the designs: those listed here, and those derived from the keys of every design.
 
-use farreach_hw::tlb::Design;
+use farreach_hw::tlb::{Design, additions, tables};
 use farreach_types::params::{Allowed, Key};
 
 /// Small ones, so that entries are often replaced. A design needs no line here, except for combinations of keys.
@@ -106,7 +106,25 @@ pub fn of(design: &Design) -> Vec<Configuration> {
     for key in design.keys.iter().filter(|key| listed().next().is_none() || !EVERYWHERE.contains(&key.name)) {
         add_variations(first, key, &mut all);
     }
+    if design.keys.iter().any(|key| key.name == additions::BEHIND.name) {
+        add_parts(first, &mut all);
+    }
     all
+}
+
+/// Every addition and every page table of the registries, with small arrays, and with every other value of each of its
+/// keys.
+fn add_parts(first: &str, into: &mut Vec<Configuration>) {
+    let additions = additions::ADDITIONS.iter().map(|listed| (&additions::BEHIND, listed.name, listed.keys));
+    let tables = tables::TABLES.iter().map(|listed| (&tables::TABLE, listed.name, listed.keys));
+    for (choice, name, keys) in additions.chain(tables) {
+        let mut chosen = format!("{first},{}={name}", choice.name);
+        let arrays = keys.iter().filter(|key| key.name.ends_with("_entries"));
+        arrays.for_each(|key| chosen.push_str(&format!(",{}=4", key.name)));
+        into.retain(|other| other.keys != chosen);
+        into.push(Configuration { keys: chosen.clone(), long: true, may_be_refused: true });
+        keys.iter().for_each(|key| add_variations(&chosen, key, into));
+    }
 }
 
 fn add_variations(keys: &str, key: &Key, into: &mut Vec<Configuration>) {

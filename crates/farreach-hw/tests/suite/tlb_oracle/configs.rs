@@ -1,7 +1,7 @@
 //! Random configurations, for the oracle and for a design.
 
-use farreach_hw::tlb::keys_of;
 use super::*;
+use farreach_hw::tlb::keys_of;
 
 /// The keys of a design for a [`TlbConfig`]. A design that lacks one fails at the end, after the streams.
 pub(super) const COMMON_KEYS: [&str; 6] = ["entries", "ways", "replacement", "seed", "process_ids", "fill_sets_used"];

@@ -240,6 +240,8 @@ pub struct ListedAddition {
     pub answers: Option<&'static str>,
     /// Laws that its counts keep.
     pub laws: &'static [Law],
+    /// Whether the TLBs have the same entries with it as without (HW-3).
+    pub keeps_tlbs: fn(&Params) -> bool,
     /// The key and value for which it needs the program counter and the number of instructions, if it does.
     pub needs_fetches: fn(&Params) -> Option<String>,
     /// Refuses machines for which it is not defined; the error says why.
@@ -257,6 +259,7 @@ impl ListedAddition {
         counters: &[],
         answers: None,
         laws: &[],
+        keeps_tlbs: |_| true,
         needs_fetches: |_| None,
         check: only_native,
         build: |_, _| Err(String::new()),

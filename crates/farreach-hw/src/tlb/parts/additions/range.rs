@@ -89,6 +89,7 @@ pub const LISTED: ListedAddition = ListedAddition {
         &L2_COOPERATION,
     ],
     check: |params| host::check(params, "behind = range", Entries::Ranges),
+    keeps_tlbs: |_| false,
     build: |params, _| Ok(Box::new(Ranged::new(params)?)),
     ..ListedAddition::NEW
 };

@@ -1,0 +1,134 @@
+//! The rules of parts that count by themselves: additions behind the second level, and page tables (HW-1).
+//!
+//! * HW-L1: what the machine without additions misses, this one misses too, or an addition answers alone. Lookup by
+//!   lookup.
+//! * HW-3: an addition that answers fills the TLBs as a walk does, so that their entries are those of the machine
+//!   without it.
+//! * PT-1: a page table changes no miss.
+//! * The laws that each part declares, such as PB-10.
+
+use crate::subject::{Subject, capacity};
+use crate::table::Table;
+use crate::tally::need;
+use crate::watch::{apply, ask};
+use crate::world::Event;
+use farreach_hw::tlb::additions::{self, Law, ListedAddition};
+use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered, keys_of, tables};
+use farreach_types::counts::TlbCounts;
+use farreach_types::params::Params;
+use farreach_types::translation::Pte;
+
+/// The parts of a design, and the same design without them.
+pub struct Parts {
+    additions: Vec<&'static ListedAddition>,
+    laws: Vec<(String, &'static Law)>,
+    baseline: Option<Baseline>,
+}
+
+struct Baseline {
+    tlb: Box<dyn Tlb>,
+    slots: usize,
+    unfiltered: Unfiltered,
+}
+
+/// The additions that a machine names.
+fn named(params: &Params) -> Vec<&'static ListedAddition> {
+    let names = if params.has(additions::BEHIND.name) { params.texts(additions::BEHIND.name) } else { Vec::new() };
+    names.iter().filter_map(|name| additions::listed(name)).collect()
+}
+
+impl Parts {
+    pub fn of(subject: &Subject) -> Parts {
+        let params = &subject.params;
+        let additions = named(params);
+        let table = tables::chosen(params);
+        let laws = additions.iter().flat_map(|listed| listed.laws.iter().map(|law| (listed.name.to_owned(), law)));
+        let of_table = table.iter().flat_map(|table| table.laws.iter().map(|law| (tables::PART.to_owned(), law)));
+        let laws = laws.chain(of_table).collect();
+        let comparable = additions.iter().all(|listed| (listed.keeps_tlbs)(params));
+        let has_parts = !additions.is_empty() || table.is_some();
+        let baseline = (has_parts && comparable).then(|| {
+            let (tlb, slots) = without(subject);
+            Baseline { tlb, slots, unfiltered: Unfiltered::default() }
+        });
+        Parts { additions, laws, baseline }
+    }
+
+    /// Misses that an addition answered alone.
+    fn answered(&self, counts: &TlbCounts) -> u64 {
+        let of = |listed: &&ListedAddition| listed.answers.map_or(0, |name| counts.parts.count(listed.name, name));
+        self.additions.iter().map(of).sum()
+    }
+
+    /// The lookup ended so, with these counts before and behind it.
+    pub fn lookup(
+        &mut self,
+        (at, pte, table): (Lookup, Pte, &Table),
+        answer: Answer,
+        before: &TlbCounts,
+        now: &TlbCounts,
+    ) -> Result<(), String> {
+        let answered = self.answered(now) - self.answered(before);
+        let miss = u64::from(answer.outcome != Outcome::Hit);
+        need(answered + miss <= 1, || format!("{at:?} was answered by an addition, and missed"))?;
+        let Some(Baseline { tlb, unfiltered, .. }) = &mut self.baseline else { return Ok(()) };
+        unfiltered.clear();
+        let plain = ask(&mut **tlb, at, pte, table, unfiltered);
+        let missed = u64::from(plain.outcome != Outcome::Hit);
+        need(missed == miss + answered, || {
+            format!(
+                "HW-L1: {at:?} ends as {:?} without additions; with them as {:?}, and they answered {answered}",
+                plain.outcome, answer.outcome
+            )
+        })
+    }
+
+    /// Entries of the TLBs, without those of additions, which count what happens to theirs themselves.
+    pub fn of_tlbs(&self, mut entries: Vec<EntryView>) -> Vec<EntryView> {
+        if let Some(Baseline { slots, .. }) = &self.baseline {
+            entries.retain(|entry| entry.slot < *slots);
+        }
+        entries
+    }
+
+    /// An event that is no lookup.
+    pub fn apply(&mut self, event: Event, table: &Table) {
+        if let Some(Baseline { tlb, unfiltered, .. }) = &mut self.baseline {
+            unfiltered.clear();
+            apply(event, &mut **tlb, table, unfiltered);
+        }
+    }
+
+    /// The entries of the TLBs, and the laws of the counts.
+    pub fn check(&self, entries: &[EntryView], counts: &TlbCounts) -> Result<(), String> {
+        for (name, law) in &self.laws {
+            let Some(part) = counts.parts.get(name) else { continue };
+            let (left, right) = (law.sides)(part, counts);
+            need(left == right, || format!("{}: {left} and {right} should be equal: {name} {part:?}", law.name))?;
+        }
+        let Some(Baseline { tlb, slots, .. }) = &self.baseline else { return Ok(()) };
+        let plain = tlb.entries();
+        let own: Vec<&EntryView> = entries.iter().filter(|entry| entry.slot < *slots).collect();
+        need(own.iter().copied().eq(plain.iter()), || {
+            let differs = own.iter().zip(&plain).find(|(a, b)| **a != *b);
+            format!("HW-3: the TLBs have other entries than without additions: {differs:?}, {own:?} and {plain:?}")
+        })?;
+        let of = |c: &TlbCounts| (c.evictions, c.covered_drops, c.second_level_fetch_hits, c.second_level_data_hits);
+        need(of(counts) == of(tlb.counts()), || {
+            format!("HW-3: evictions and hits of the second level: {:?}, without {:?}", of(counts), of(tlb.counts()))
+        })
+    }
+}
+
+/// The design without its additions, and with a radix tree; and its slots, which come before those of the additions.
+fn without(subject: &Subject) -> (Box<dyn Tlb>, usize) {
+    let mut given = subject.params.as_json().clone();
+    for key in [&additions::BEHIND, &tables::TABLE] {
+        given.insert(key.name.to_owned(), key.default.into());
+    }
+    let keys = keys_of(subject.design, &given);
+    given.retain(|name, _| keys.iter().any(|key| key.name == name));
+    let params = Params::resolve(&keys, &given).expect("they were resolved before");
+    let tlb = (subject.design.build)(&params).unwrap_or_else(|why| panic!("{} without its parts: {why}", subject.name));
+    (tlb, capacity(&params))
+}
