@@ -40,5 +40,6 @@ pub mod policies;
 pub mod program;
 pub mod run;
 pub mod segments;
+pub mod since;
 pub mod tlb;
 pub mod two_level;

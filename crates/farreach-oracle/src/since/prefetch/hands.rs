@@ -1,0 +1,106 @@
+//! Cases by hand of what the golden ones leave out.
+
+use super::tests::Bench;
+use super::*;
+
+#[test]
+fn hw_8_an_early_demand_is_late() {
+    let config = |delay| Config { delay, ..Config::new(Kind::Sp { degree: 2 }, 16) };
+    let late = |delay| Bench::new(config(delay), 64, 0..8).run(0..8).count("late");
+    // Page 1 comes at distance 1, each later one at distance 2.
+    assert_eq!([0, 1, 2, 3].map(late), [0, 0, 1, 7]);
+}
+
+#[test]
+fn pb_1_pb_3_pb_6_pb_8_pb_9_by_hand() {
+    let firsts = |b: &Bench| b.prefetch.held().iter().map(|held| held.first).collect::<Vec<_>>();
+    // FIFO of two: page 0 brings 1 to 3, so 1 leaves unused.
+    let b = Bench::new(Config::new(Kind::Sp { degree: 3 }, 2), 64, 0..8).run([0]);
+    assert_eq!((firsts(&b), b.count("evicted_unused")), (vec![2, 3], 1));
+    // The filter: 1 is in the TLB, 2 in the buffer.
+    let sp = |filter| Config { filter, ..Config::new(Kind::Sp { degree: 1 }, 16) };
+    let b = Bench::new(sp(Filter::L2), 64, 0..8).run([1, 0]);
+    assert_eq!((b.count("candidates"), b.count("filtered"), firsts(&b)), (2, 1, vec![2]));
+    let b = Bench::new(sp(Filter::None), 64, 0..8).run([1, 0]);
+    assert_eq!((b.count("filtered"), firsts(&b)), (0, vec![2, 1]));
+    // The end of the space.
+    let last = (1 << 35) - 1;
+    let b = Bench::new(sp(Filter::L2), 64, [last, last + 1]).run([last]);
+    assert_eq!((b.count("filtered"), b.count("walks")), (1, 0));
+    // The second level: page 1 is there when it is touched.
+    let into_l2 = Config { into_l2: true, ..sp(Filter::L2) };
+    let b = Bench::new(into_l2, 64, 0..2).run([0, 1]);
+    assert_eq!((&b.walked[..], b.sums()), (&[0][..], [1, 0, 1, 0]));
+    // Superpages are one entry; a change of one of its pages drops it.
+    let mut b = Bench::new(sp(Filter::L2), 64, []);
+    b.world.mapped.extend([512, 1024].map(|page| ((1, page), (9, page))));
+    let mut b = b.run([700]);
+    assert_eq!((firsts(&b), b.count("nodes")), (vec![1024], 3));
+    b.prefetch.changed(1, 1100, 1);
+    assert_eq!((firsts(&b), b.count("invalidated")), (vec![], 1));
+    // In base pages the next page is in the same superpage.
+    let mut b = Bench::new(Config { base_unit: true, ..sp(Filter::L2) }, 64, []);
+    b.world.mapped.extend([512, 1024].map(|page| ((1, page), (9, page))));
+    assert_eq!(b.run([700]).count("filtered"), 1);
+}
+
+#[test]
+fn hw_9_switches_and_ends() {
+    let mp = Kind::Mp { rows: 256, ways: 1, slots: 2 };
+    for (keep_at_switch, process_ids) in [(false, false), (false, true), (true, false), (true, true)] {
+        let config = Config { keep_at_switch, free: Free::Static(vec![7]), ..Config::new(mp.clone(), 16) };
+        let mut b = Bench::new(config, 1, [0, 7, 15]).run([0, 15]);
+        b.world.mapped.extend([0, 15].map(|page| ((2, page), (0, page))));
+        b.prefetch.switch(1, process_ids);
+        assert_eq!(b.count("resident"), 1, "no switch");
+        b.prefetch.switch(2, process_ids);
+        assert_eq!(b.count("invalidated"), u64::from(!process_ids));
+        b.touch(2, 0, 0x40, false);
+        assert_eq!(b.count("prefetched"), u64::from(keep_at_switch), "rows hold no process");
+        b.prefetch.gone(1);
+        assert_eq!(b.count("resident"), u64::from(keep_at_switch));
+    }
+}
+
+/// MOR-1 to MOR-5: a loop over more pages than the second level holds.
+#[test]
+fn mor_1_mor_2_mor_3_mor_4_mor_5_loops_and_tables() {
+    let morrigan = Kind::Morrigan { rows: [128, 128, 128, 64], halve: 1 << 16 };
+    let pages: Vec<u64> = (0..40).map(|i| i * 37 % 101).collect();
+    let mut b = Bench::new(Config::new(morrigan.clone(), 16), 8, pages.clone());
+    for _ in 0..100 {
+        pages.iter().for_each(|page| b.touch(1, *page, 0x40, true));
+    }
+    assert!(b.walked.len() <= 41, "all but the first round and the turn, MOR-5: {}", b.walked.len());
+    let mut data = Bench::new(Config::new(morrigan.clone(), 16), 8, pages.clone());
+    pages.iter().for_each(|page| data.touch(1, *page, 0x40, false));
+    assert_eq!(data.count("candidates"), 0, "MOR-1");
+    // Page 0 is followed by 10, 20 and 30: it moves to the table of two, then of four. 10 came twice, so it is first.
+    let mut b = Bench::new(Config::new(morrigan, 16), 1, [0, 10, 20, 30]);
+    for page in [0, 10, 0, 20, 0, 10, 0, 30, 0] {
+        b.touch(1, page, 0x40, true);
+    }
+    let order: Vec<_> = b.prefetch.held().iter().map(|held| held.first).collect();
+    assert_eq!((order, b.count("faulting")), (vec![20, 10, 30], 4), "MOR-5: 1, 11, 21 and 31 are not mapped");
+}
+
+#[test]
+fn sbfp_1_sbfp_2_sbfp_3_the_table_and_the_sampler() {
+    let mut sbfp = Sbfp::new(100, 2, false, false);
+    { 0..100 }.for_each(|_| sbfp.update(0, 3));
+    assert!(!sbfp.above(0, 3), "strictly");
+    { 0..922 }.for_each(|_| sbfp.update(9, 3));
+    sbfp.update(0, -1);
+    assert_eq!((sbfp.fdt[&(0, 3)], sbfp.above(0, 3), sbfp.halvings), (1022, true, 0));
+    sbfp.update(0, 3);
+    assert_eq!((sbfp.fdt[&(0, 3)], sbfp.fdt[&(0, -1)], sbfp.halvings), (511, 0, 1));
+    // FIFO of two; a page that is there keeps its distance; a find leaves.
+    [(5, 1), (6, 2), (5, 7), (7, 3)].into_iter().for_each(|(page, d)| sbfp.sample(1, 0, page, d));
+    [(1, 5), (2, 6), (1, 6), (1, 6), (1, 7)].into_iter().for_each(|(asid, page)| sbfp.search(asid, 0, page));
+    assert_eq!((sbfp.sampler_hits, sbfp.fdt.get(&(0, 1)), sbfp.fdt[&(0, 2)]), (2, None, 1));
+    let mut keep = Sbfp::new(100, 2, true, true);
+    keep.sample(1, 9, 5, 4);
+    keep.search(1, 0, 5);
+    { 0..2 }.for_each(|_| keep.search(1, 9, 5));
+    assert_eq!((keep.sampler_hits, keep.fdt[&(9, 4)]), (2, 2));
+}
