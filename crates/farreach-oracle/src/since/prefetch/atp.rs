@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 pub(super) struct PlainAtp {
     children: [Predictor; 3],
     /// Oldest page first.
-    queues: [VecDeque<i64>; 3],
+    pub queues: [VecDeque<i64>; 3],
     pub counters: [u64; 3],
     keys: Atp,
     /// What each child predicted for the page of this trigger.

@@ -38,8 +38,9 @@ impl PlainPrefetch {
         }
     }
 
-    /// All counters, by their names in the rules. `free` are free entries that came into the buffer, `nodes` those of
-    /// prefetch walks, `resident` the entries that are there now.
+    /// All counters, by their names in the rules (PB-10). `free` are free entries that came into the buffer, `nodes`
+    /// those of prefetch walks (PB-11), `evicted_unused` also the accessed bits to clear (PB-12), `resident` the
+    /// entries that are there now.
     pub fn counts(&self) -> BTreeMap<&'static str, u64> {
         let mut counts = self.counts.clone();
         counts.insert("resident", self.buffer.held.len() as u64);

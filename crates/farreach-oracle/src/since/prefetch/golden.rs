@@ -35,7 +35,7 @@ fn asp_1_asp_2_a_constant_stride() {
     }
     assert_eq!(b.sums(), [3, 2, 3, 1]);
     let b = Bench::new(pb16(Kind::Asp { threshold: 2, rows: 256, ways: 1 }), 64, pages).run(pages);
-    assert_eq!(b.sums(), [4, 1, 2, 1], "HX-11, by hand: at 12: 16; at 16: 20 x");
+    assert_eq!(b.sums(), [4, 1, 2, 1], "by hand: at 12: 16; at 16: 20 x");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn rp_2_rp_4_rp_6_three_candidates_changes_and_superpages() {
     assert_eq!((left(&b), b.prefetch.stack(1), b.count("invalidated")), (vec![2], vec![6, 2, 1], 2));
     let leave = Kind::Rp { prefetch: 2, walk: false, leave: true };
     let b = Bench::new(pb16(leave), 1, 1..5).run([1, 2, 3, 4, 2]);
-    assert_eq!((left(&b), b.prefetch.stack(1)), (vec![3, 1], vec![4]), "HX-7");
+    assert_eq!((left(&b), b.prefetch.stack(1)), (vec![3, 1], vec![4]), "rp_leave");
 
     let mut b = Bench::new(pb16(RP), 1, [7]);
     b.world.mapped.insert((1, 512), (9, 5120));

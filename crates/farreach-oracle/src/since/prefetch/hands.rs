@@ -17,6 +17,8 @@ fn pb_1_pb_3_pb_6_pb_8_pb_9_by_hand() {
     // FIFO of two: page 0 brings 1 to 3, so 1 leaves unused.
     let b = Bench::new(Config::new(Kind::Sp { degree: 3 }, 2), 64, 0..8).run([0]);
     assert_eq!((firsts(&b), b.count("evicted_unused")), (vec![2, 3], 1));
+    let b = Bench::new(Config::new(Kind::Sp { degree: 0 }, 2), 64, 0..8).run(0..8);
+    assert_eq!((b.sums(), b.count("candidates")), ([8, 0, 0, 0], 0), "HW-4");
     // The filter: 1 is in the TLB, 2 in the buffer.
     let sp = |filter| Config { filter, ..Config::new(Kind::Sp { degree: 1 }, 16) };
     let b = Bench::new(sp(Filter::L2), 64, 0..8).run([1, 0]);
@@ -103,4 +105,19 @@ fn sbfp_1_sbfp_2_sbfp_3_the_table_and_the_sampler() {
     keep.search(1, 0, 5);
     { 0..2 }.for_each(|_| keep.search(1, 9, 5));
     assert_eq!((keep.sampler_hits, keep.fdt[&(9, 4)]), (2, 2));
+}
+
+/// By hand: STP predicts 8, 9, 11, 12 for page 10, and each brings the page behind it.
+#[test]
+fn atp_4_fake_queues() {
+    let queue = |keys: Atp| {
+        let mut atp = atp::PlainAtp::new(&keys);
+        atp.predict(10, 0x40);
+        atp.remember(|page| vec![page + 1], |page| page != 9);
+        atp.queues[2].iter().copied().collect::<Vec<_>>()
+    };
+    assert_eq!(queue(Atp::new()), [8, 9, 10, 11, 12, 13]);
+    assert_eq!(queue(Atp { fpq: 4, ..Atp::new() }), [10, 11, 12, 13]);
+    assert_eq!(queue(Atp { fpq_free: false, ..Atp::new() }), [8, 9, 11, 12]);
+    assert_eq!(queue(Atp { fpq_mapped: true, ..Atp::new() }), [8, 10, 11, 12, 13]);
 }
