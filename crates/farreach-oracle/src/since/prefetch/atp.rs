@@ -31,7 +31,7 @@ impl PlainAtp {
     }
 
     /// ATP-2: the table of the rule, row by row.
-    fn vote(&mut self, v: i64) {
+    pub fn vote(&mut self, v: i64) {
         let steps: [i64; 3] = match [0, 1, 2].map(|child| self.queues[child].contains(&v)) {
             [false, false, false] => [-1, 0, 0],
             [false, false, true] => [1, -1, 1],
@@ -48,7 +48,7 @@ impl PlainAtp {
     }
 
     /// ATP-3.
-    fn choice(&self) -> Option<usize> {
+    pub fn choice(&self) -> Option<usize> {
         let [c0, c1, c2] = self.counters;
         match (c0 >= 128, c1 >= 32, c2 >= 2) {
             _ if self.keys.only.is_some() => self.keys.only,

@@ -121,3 +121,44 @@ fn atp_4_fake_queues() {
     assert_eq!(queue(Atp { fpq_free: false, ..Atp::new() }), [8, 9, 11, 12]);
     assert_eq!(queue(Atp { fpq_mapped: true, ..Atp::new() }), [8, 10, 11, 12, 13]);
 }
+
+#[test]
+fn atp_1_atp_2_atp_3_each_pattern_and_choice() {
+    let vote = |hits: [u64; 3], initial| {
+        let mut atp = atp::PlainAtp::new(&Atp { initial, ..Atp::new() });
+        { 0..3 }.filter(|child| hits[*child] == 1).for_each(|child| atp.queues[child].push_back(7));
+        atp.vote(7);
+        atp.counters
+    };
+    // The left half of the table, then the right one.
+    assert_eq!(vote([0, 0, 0], [99, 20, 1]), [98, 20, 1]);
+    assert_eq!(vote([0, 0, 1], [99, 20, 1]), [100, 19, 2]);
+    assert_eq!(vote([0, 1, 0], [99, 20, 1]), [100, 19, 0]);
+    assert_eq!(vote([0, 1, 1], [99, 20, 1]), [100, 19, 1]);
+    assert_eq!(vote([1, 0, 0], [99, 20, 1]), [100, 21, 1]);
+    assert_eq!(vote([1, 0, 1], [99, 20, 1]), [100, 20, 2]);
+    assert_eq!(vote([1, 1, 0], [99, 20, 1]), [100, 20, 0]);
+    assert_eq!(vote([1, 1, 1], [99, 20, 1]), [100, 20, 1]);
+    assert_eq!((vote([1, 0, 0], [255, 63, 0]), vote([0; 3], [0; 3])), ([255, 63, 0], [0; 3]), "saturating");
+    assert_eq!((vote([0, 0, 1], [9, 0, 3]), vote([1, 1, 0], [9, 0, 0])), ([10, 0, 3], [10, 0, 0]), "saturating");
+    let choice = |initial| atp::PlainAtp::new(&Atp { initial, ..Atp::new() }).choice();
+    assert_eq!([[127, 63, 3], [128, 32, 3], [128, 31, 2], [128, 31, 1]].map(choice), [None, Some(0), Some(2), Some(1)]);
+}
+
+#[test]
+fn mp_1_dp_3_rows_and_slots() {
+    let mut table = rows::Rows::new(4, 2);
+    // Even keys are in one set of two ways; the one used longest ago leaves.
+    { 0..3 }.for_each(|i| *table.begun(2 * i, 0) += 1);
+    assert_eq!(table.all().into_keys().collect::<Vec<_>>(), [2, 4]);
+    table.get(2);
+    table.begun(-2, 0);
+    table.begun(-1, 0);
+    assert_eq!(table.all().into_keys().collect::<Vec<_>>(), [-2, -1, 2]);
+    let mut slots = Vec::new();
+    let mut put = |value| {
+        rows::put_first(&mut slots, value, 2);
+        slots.clone()
+    };
+    assert_eq!([5, 6, 5, 7].map(&mut put), [vec![5], vec![6, 5], vec![5, 6], vec![7, 5]]);
+}
