@@ -64,6 +64,26 @@ fn hw_9_switches_and_ends() {
     }
 }
 
+#[test]
+fn sbfp_3_hw_9_free_entries_at_hand_and_the_sampler_at_a_switch() {
+    let all = Config { free: Free::All, ..Config::new(Kind::None, 4) };
+    let b = Bench::new(all, 64, [3, 5, 13]).run([13, 3]);
+    assert_eq!(b.prefetch.held().iter().map(|held| held.first).collect::<Vec<_>>(), [5]);
+    let b = b.run([5]);
+    assert_eq!((b.count("free"), b.count("resident")), (1, 0));
+    let mut b = Bench::new(Config { free: Free::All, ..Config::new(Kind::None, 4) }, 64, [3]).run([3]);
+    b.world.mapped.insert((1, 5), (0, 5));
+    b.touch(1, 5, 0x40, false);
+    assert_eq!(b.count("free"), 0, "3 is in the second level");
+    for process_ids in [false, true] {
+        let config = Config { free: Free::sbfp(0), keep_at_switch: true, ..Config::new(Kind::None, 4) };
+        let mut b = Bench::new(config, 64, [0, 1]).run([0]);
+        b.prefetch.switch(2, process_ids);
+        b.prefetch.switch(1, process_ids);
+        assert_eq!(b.run([1]).count("sampler_hits"), u64::from(process_ids));
+    }
+}
+
 /// MOR-1 to MOR-5: a loop over more pages than the second level holds.
 #[test]
 fn mor_1_mor_2_mor_3_mor_4_mor_5_loops_and_tables() {
