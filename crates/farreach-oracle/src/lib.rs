@@ -7,6 +7,7 @@
 //! * [`tlb`]: every TLB kind as a vector of entries and linear scans;
 //! * [`plru`]: the tree of bits behind tree-PLRU in both;
 //! * [`policies`]: replacement in a second level since 2015;
+//! * [`since`]: additions behind the last level since 2000: prefetching, a TLB in memory or in a cache, speculation;
 //! * [`two_level`]: two TLBs, one behind the other;
 //! * [`mmu`]: the TLBs of current processors, with ranges, clusters and segments;
 //! * [`os`]: address spaces, frames, reservation, promotion, copy-on-write as maps and scans;
@@ -19,9 +20,9 @@
 //! * [`dice`]: random choices for the streams of both sides.
 //!
 //! Where the specification is open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs`, `run.rs`,
-//! `program.rs`, `frames.rs`, `paging.rs`, `segments.rs`, `huge.rs`, `eager.rs` and `policies.rs` state the choices
-//! (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`, `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`, `OE-n`). Look there first
-//! when implementation and oracle differ.
+//! `program.rs`, `frames.rs`, `paging.rs`, `segments.rs`, `huge.rs`, `eager.rs`, `policies.rs` and those in `since`
+//! state the choices (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`, `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`,
+//! `OE-n`, `OB-n`). Look there first when implementation and oracle differ.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "for tests only")]
 
@@ -40,5 +41,6 @@ pub mod policies;
 pub mod program;
 pub mod run;
 pub mod segments;
+pub mod since;
 pub mod tlb;
 pub mod two_level;
