@@ -6,14 +6,15 @@
 //!   ascending order. Mapping a page again leaves its entry where it is.
 //! * OW-2 `table_writes`: translations that are set or cleared: one for each page mapped, one for each page unmapped,
 //!   and no others. Pointers, tags, moves and the end of a process are not counted.
-//! * OW-3 `table_bytes` is known after each change, and when a table is allocated. Where a table moves at once, the old
-//!   one is freed first. `table_contiguous` is the largest allocation that there ever was.
+//! * OW-3 `table_bytes` is known after each change, and when a table is allocated. Where a table moves at once, the
+//!   old one is freed first. `table_contiguous` is the largest allocation that there ever was.
 //! * OW-4 A failed search (PT-4) uses caches as they are, and changes none. It is `fault_references` alone.
-//! * OW-5 At a switch, caches of walks are kept with `process_ids`, and lose all without (HW-9). When a process is gone,
-//!   what caches hold of it goes.
+//! * OW-5 At a switch, caches of walks are kept with `process_ids`, and lose all without (HW-9). When a process is
+//!   gone, what caches hold of it goes.
 //! * OW-6 `hash=identity`: hash number i of x is (x div size^i) mod size, without the process.
 //! * OW-7 `collisions`: new entries that are not put at their first place: HT another bucket than the first, HTAB not
-//!   in the primary group, CL a chain that is not empty, EC each swap. Moves are not new entries, but their swaps count.
+//!   in the primary group, CL a chain that is not empty, EC each swap. Moves are not new entries, but their swaps
+//!   count.
 //!
 //! HT:
 //!
@@ -33,8 +34,8 @@
 //! * OW-14 Each size of which the process has a page is searched in the order of HT-6. A superpage is hashed by its
 //!   first page, and has a node of its own. There are no partial subblocks.
 //! * OW-15 A node without mappings is freed. Heads are allocated with the first page, for good.
-//! * OW-16 `cl_inline`: a bucket is as large as a node. The front node of the chain lies in it, others outside.
-//!   A search of an empty bucket is one reference.
+//! * OW-16 `cl_inline`: a bucket is as large as a node. The front node of the chain lies in it, others outside. A
+//!   search of an empty bucket is one reference.
 //!
 //! EC:
 //!
@@ -67,13 +68,13 @@
 //!
 //! * OW-30 Regions are told. Registers are loaded at a switch, at a walk of another process, and when a region of the
 //!   running process changes: the largest groups, of equal ones the lowest.
-//! * OW-31 Groups (DM-5) are made in ascending order: a region joins the group before it if the gap is less than 2 % of
-//!   the pages of the regions in both. A group has a TEA over its whole span, for base pages and for each larger size
-//!   of which it has had a page. Each is read by a walk, in one step.
+//! * OW-31 Groups (DM-5) are made in ascending order: a region joins the group before it if the gap is less than 2 %
+//!   of the pages of the regions in both. A group has a TEA over its whole span, for base pages and for each larger
+//!   size of which it has had a page. Each is read by a walk, in one step.
 //! * OW-32 TEAs take frames behind all others. One can grow in place into its last frame, and if it is the last. Else
 //!   all entries of its arrays move. Arrays of larger sizes are not modelled as frames.
-//! * OW-33 The leaf entries of pages in a group are in the TEA, so the radix tree has no level-1 node for them, but the
-//!   conventional walk has its reference.
+//! * OW-33 The leaf entries of pages in a group are in the TEA, so the radix tree has no level-1 node for them, but
+//!   the conventional walk has its reference.
 
 pub mod book;
 pub mod clustered;

@@ -16,7 +16,7 @@ pub struct FlatConfig {
     pub process_ids: bool,
 }
 
-/// References of a walk in two dimensions: g nodes of the guest, h of the host for each, and h for the page (NFL).
+/// References of a walk in two dimensions: g nodes of the guest, h of the host for each, and h for the page (FL-1).
 pub fn nested(guest: u64, host: u64) -> u64 {
     guest * (host + 1) + host
 }

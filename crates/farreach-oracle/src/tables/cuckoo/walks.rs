@@ -128,14 +128,14 @@ impl Cuckoo {
         let (kind, references) = self.reads(asid, vpn);
         assert!(kind != "none" && references > 0, "a mapped page is in its headers");
         self.book.add(kind, 1);
-        let looked_up = if kind == "complete" || kind == "by_pud" { 2 } else { 1 };
-        for which in 0..looked_up {
-            let row = (asid, vpn >> ROW[which]);
-            let cache = &mut self.headers.cached[which];
-            if !cache.hit(&row) && !(which == 0 && order == 18) {
-                cache.put(row);
-                self.book.add("cwt_references", 1);
+        let both = kind == "complete" || kind == "by_pud";
+        for (which, row) in ROW.iter().map(|row| (asid, vpn >> row)).enumerate() {
+            let looked_up = which == 0 || both;
+            if !looked_up || self.headers.cached[which].hit(&row) || (which == 0 && order == 18) {
+                continue;
             }
+            self.headers.cached[which].put(row);
+            self.book.add("cwt_references", 1);
         }
         self.book.walk(references, 1)
     }
