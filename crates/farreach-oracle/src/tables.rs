@@ -50,6 +50,20 @@
 //! * OW-22 A row has memory (64 bytes) while a page lies in it; a PMD row while a page of 4 KB or 2 MB does.
 //! * OW-23 Rows are dropped by EC-7 alone, not by every unmap.
 //!
+//! ME (all else as EC):
+//!
+//! * OW-34 A way that grows has n entries until all are passed, and two n then. An entry below its pointer lies at its
+//!   hash mod two n. `moves` are the entries that move by n.
+//! * OW-35 A new tag draws one number below the free entries of all ways, each of n less its entries (all ways alike if
+//!   none is free). Evicted entries draw as in EC-3.
+//! * OW-36 Before the insert of a new tag, a way begins to grow if with one entry more in it its occupancy would exceed
+//!   the threshold, it is the drawn one, does not grow, and no other way has fewer entries than it has.
+//! * OW-37 After a new tag, a step draws among the ways that grow, if any does.
+//! * OW-38 A failed insert completes what grows, in ascending order of way. If nothing grows, the smallest way, of
+//!   equal ones the lowest, begins to grow. Nothing shrinks.
+//! * OW-39 A way has whole chunks, of the smallest size of which 64 are enough, or of the largest. A way that grows has
+//!   those of two n. L2P has no bytes.
+//!
 //! FL and WC:
 //!
 //! * OW-24 Nodes exist while a page lies below them; the root from the first page until the process is gone. A failed
@@ -83,6 +97,7 @@ pub mod dmt;
 pub mod flat;
 pub mod hashed;
 pub mod htab;
+pub mod mementos;
 pub mod radix;
 pub mod walk_caches;
 

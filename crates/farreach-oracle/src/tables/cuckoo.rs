@@ -7,7 +7,7 @@ use super::book::{Book, Pages};
 use super::{Found, Hash, PlainTable};
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
-use walks::Headers;
+use walks::{COUNTERS, Headers};
 
 /// Keys of the machine.
 #[derive(Clone, Copy, Debug)]
@@ -53,9 +53,9 @@ impl Default for CuckooConfig {
 
 /// 64 bytes: eight translations (EC-1).
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Entry {
-    tag: u64,
-    valid: [bool; 8],
+pub(super) struct Entry {
+    pub(super) tag: u64,
+    pub(super) valid: [bool; 8],
 }
 
 /// Ways of n entries.
@@ -91,7 +91,7 @@ pub struct Cuckoo {
 }
 
 /// Tag and slot of a page.
-fn split(vpn: u64, order: u8) -> (u64, usize) {
+pub(super) fn split(vpn: u64, order: u8) -> (u64, usize) {
     ((vpn >> order) / 8, ((vpn >> order) % 8) as usize)
 }
 
@@ -105,7 +105,7 @@ impl Cuckoo {
             draws: BTreeMap::new(),
             headers: Headers::new(config.cached_rows),
             pages: Pages::default(),
-            book: Book::new(&["cwt_references", "complete", "by_pud", "size", "direct", "both"]),
+            book: Book::new(&COUNTERS),
         }
     }
 

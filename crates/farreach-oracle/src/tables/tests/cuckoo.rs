@@ -1,6 +1,7 @@
 //! Hand cases of EC, and its resizes.
 
 use super::super::cuckoo::{Cuckoo, CuckooConfig};
+use super::super::mementos::Mementos;
 use super::super::{Found, Hash, PlainTable, mix};
 use super::{map_all, walks};
 
@@ -106,4 +107,17 @@ fn ec_3_ec_8_identity_by_hand() {
     let counts = table.counts();
     assert_eq!(["resizes", "table_writes", "table_bytes"].map(|name| counts[name]), [0, 12, 64 * (12 + 2)]);
     assert_eq!(table.walk(1, 8 * 0o35 + 5), one_step(3));
+}
+
+#[test]
+fn me_1_me_2_half_of_the_entries_move_and_chunks_are_small() {
+    let config = CuckooConfig { entries: 1024, ..CuckooConfig::default() };
+    let mut table = Mementos::new(config);
+    let pages: Vec<u64> = (0..40_000).map(|i| (mix(i, 5) >> 30) * 8).collect();
+    pages.iter().for_each(|&page| table.map(1, page, 0));
+    table.check();
+    let counts = table.counts();
+    assert_eq!(counts["table_contiguous"], 1 << 20, "ways above 512 KB");
+    assert!(counts["moves"] < 40_000 && counts["moves"] > 10_000, "{counts:?}");
+    assert_eq!(walks(&mut table, [pages[0], pages[0]]), [3, 3]);
 }

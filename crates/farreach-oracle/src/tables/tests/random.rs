@@ -7,6 +7,7 @@ use super::super::dmt::Dmt;
 use super::super::flat::{Flat, FlatConfig};
 use super::super::hashed::{Hashed, HashedConfig};
 use super::super::htab::{Htab, HtabConfig};
+use super::super::mementos::Mementos;
 use super::super::radix::Shape;
 use super::super::walk_caches::{Kind, WalkCacheConfig, WalkCaches};
 use super::super::{Hash, PlainTable, SIZES};
@@ -132,6 +133,29 @@ fn ec_2_ec_3_ec_4_ec_8_against_a_map() {
         resizes += c["resizes"];
     }
     assert!(resizes > 200, "{resizes}");
+}
+
+#[test]
+fn me_1_me_2_me_3_against_a_map() {
+    let (mut moves, mut resizes) = (0, 0);
+    for seed in seeds(100) {
+        let config = CuckooConfig {
+            ways: 2 + seed % 3,
+            entries: 2 << (seed % 4),
+            retries: [0, 2, 32][(seed % 3) as usize],
+            moves: [1, 10][(seed / 4 % 2) as usize],
+            seed,
+            ..CuckooConfig::default()
+        };
+        let table = against_a_map(seed, Mementos::new(config), |table, bytes| {
+            table.check();
+            assert_eq!(bytes, table.parts().0);
+        });
+        let c = table.counts();
+        assert_eq!(c["walks"], c["complete"] + c["by_pud"] + c["size"] + c["direct"] + c["both"]);
+        (moves, resizes) = (moves + c["moves"], resizes + c["resizes"]);
+    }
+    assert!(resizes > 200 && moves > 200, "{resizes} {moves}");
 }
 
 #[test]
