@@ -103,12 +103,52 @@ mod tests {
     use super::super::Mapped;
     use super::*;
     use crate::dice::{Dice, seeds};
+    use crate::driver::{Table, at};
+    use crate::tlb::{PlainTlb, Preload, Replacement, SizeLookup, TlbConfig, TlbKind};
+    use farreach_hw::tlb::Outcome;
+    use farreach_types::addr::{Asid, Vpn};
+    use farreach_types::event::Kind;
 
     #[test]
     fn skw_1_by_hand() {
         let tlb = Skewed::new(SkewConfig { ways: 2, sets: 4, sizes: vec![0, 9] });
         assert_eq!([tlb.size(7, 0), tlb.size(7, 1)], [0, 9]);
         assert_eq!([tlb.size(512, 0), tlb.size(512, 1)], [9, 0]);
+    }
+
+    #[test]
+    fn skw_2_one_size_is_the_skewed_kind() {
+        for seed in seeds(50) {
+            let (ways, sets) = (1 << (seed % 3), 1u64 << (seed % 5));
+            let config = TlbConfig {
+                kind: TlbKind::Skewed,
+                entries: ways * sets as usize,
+                ways,
+                factor: 1,
+                orders: vec![0],
+                lookup: SizeLookup::Probe,
+                size_entries: Vec::new(),
+                replacement: Replacement::Lru,
+                fill_sets_used: true,
+                preload: Preload::None,
+                assisted_check: false,
+                process_ids: true,
+                all_valid: false,
+                seed: 0,
+            };
+            let (mut kind, mut tlb) = (PlainTlb::new(config), Skewed::new(SkewConfig { ways, sets, sizes: vec![0] }));
+            let (mut dice, mut table, mut pages) = (Dice::new(seed), Mappings::default(), Table::default());
+            for vpn in (0..60).map(|i| i * 37) {
+                pages.map(vpn, vpn, 7, 0);
+                table.0.insert((0, vpn), Mapped { order: 0, pfn: vpn, attr: 7 });
+            }
+            for _ in 0..1000 {
+                let vpn = dice.below(60) * 37;
+                let pte = pages.0[&(Asid(0), Vpn(vpn))];
+                let outcome = kind.lookup(at(vpn, Kind::Load), pte, &pages);
+                assert_eq!(tlb.lookup(0, vpn, &table), outcome == Outcome::Hit, "seed {seed}, page {vpn}");
+            }
+        }
     }
 
     #[test]
