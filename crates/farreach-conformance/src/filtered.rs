@@ -2,9 +2,9 @@
 //! them all.
 
 use crate::subject::Subject;
-use crate::table::Table;
+use crate::table::{Table, Told};
 use crate::tally::need;
-use crate::watch::{apply, ask};
+use crate::watch::{apply, ask, tell_maps};
 use crate::world::Event;
 use farreach_hw::tlb::{Answer, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Vpn};
@@ -14,17 +14,24 @@ use std::collections::HashSet;
 
 pub struct Filtered {
     tlb: Box<dyn Tlb>,
+    told: Told,
     filter: HashSet<(Asid, Vpn, Kind)>,
     unfiltered: Unfiltered,
 }
 
 impl Filtered {
     pub fn new(subject: &Subject) -> Filtered {
-        Filtered { tlb: subject.build(None), filter: HashSet::new(), unfiltered: Unfiltered::default() }
+        Filtered {
+            tlb: subject.build(None),
+            told: Told::default(),
+            filter: HashSet::new(),
+            unfiltered: Unfiltered::default(),
+        }
     }
 
     /// A lookup with the answer of the plain design. Returns whether it was filtered.
     pub fn lookup(&mut self, at: Lookup, pte: Pte, plain: Answer, table: &Table) -> Result<bool, String> {
+        tell_maps(&mut *self.tlb, &mut self.told, table);
         if self.filter.contains(&(at.asid, at.vpn, at.kind)) {
             need(plain.outcome == Outcome::Hit, || {
                 let rule = "the filter: what was answered FILTERABLE stays a hit until it is reported by unfilter";
@@ -33,7 +40,7 @@ impl Filtered {
             return Ok(true);
         }
         self.unfiltered.clear();
-        let answer = ask(&mut *self.tlb, at, pte, table, &mut self.unfiltered);
+        let answer = ask(&mut *self.tlb, &mut self.told, (at, pte, table), &mut self.unfiltered);
         self.leave();
         if answer.filterable {
             self.filter.insert((at.asid, at.vpn, at.kind));

@@ -8,7 +8,7 @@
 //! * The laws that each part declares, such as PB-10.
 
 use crate::subject::{Subject, capacity};
-use crate::table::Table;
+use crate::table::{Table, Told};
 use crate::tally::need;
 use crate::watch::{apply, ask};
 use crate::world::Event;
@@ -27,6 +27,7 @@ pub struct Parts {
 
 struct Baseline {
     tlb: Box<dyn Tlb>,
+    told: Told,
     slots: usize,
     unfiltered: Unfiltered,
 }
@@ -49,7 +50,7 @@ impl Parts {
         let has_parts = !additions.is_empty() || table.is_some();
         let baseline = (has_parts && comparable).then(|| {
             let (tlb, slots) = without(subject);
-            Baseline { tlb, slots, unfiltered: Unfiltered::default() }
+            Baseline { tlb, told: Told::default(), slots, unfiltered: Unfiltered::default() }
         });
         Parts { additions, laws, baseline }
     }
@@ -71,9 +72,9 @@ impl Parts {
         let answered = self.answered(now) - self.answered(before);
         let miss = u64::from(answer.outcome != Outcome::Hit);
         need(answered + miss <= 1, || format!("{at:?} was answered by an addition, and missed"))?;
-        let Some(Baseline { tlb, unfiltered, .. }) = &mut self.baseline else { return Ok(()) };
+        let Some(Baseline { tlb, told, unfiltered, .. }) = &mut self.baseline else { return Ok(()) };
         unfiltered.clear();
-        let plain = ask(&mut **tlb, at, pte, table, unfiltered);
+        let plain = ask(&mut **tlb, told, (at, pte, table), unfiltered);
         let missed = u64::from(plain.outcome != Outcome::Hit);
         need(missed == miss + answered, || {
             format!(

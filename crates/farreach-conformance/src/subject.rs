@@ -1,7 +1,7 @@
 //! A design with its keys, and its expected properties: taken from the keys, or found by trying it on a single page.
 
-use crate::table::{Extent, Table};
-use farreach_hw::tlb::{Design, EntryView, Lookup, Tlb, Unfiltered, keys_of};
+use crate::table::{Extent, Table, Told};
+use farreach_hw::tlb::{Design, EntryView, Lookup, Tlb, Unfiltered, keys_of, tables};
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::Kind;
 use farreach_types::params::Params;
@@ -40,6 +40,8 @@ pub struct Traits {
     pub walks: bool,
     /// Whether victims are random.
     pub random: bool,
+    /// Whether a hash is seeded, so that another seed may give another result, or not.
+    pub hashed: bool,
     /// Among one candidate, so that every draw is the same.
     pub one_way: bool,
     /// Entries at most.
@@ -118,6 +120,7 @@ impl Traits {
             controlled: word("range_control") == "counters",
             walks: p.has("walk_levels"),
             random: p.as_json().values().any(|value| value.as_str().is_some_and(|v| ["random", "lfsr"].contains(&v))),
+            hashed: tables::chosen(p).is_some(),
             one_way: capacity(p) == 1 || p.has("ways") && p.int("ways") == 1,
             capacity: if opaque && entries == 0 { 64 } else { entries },
             page,
@@ -141,7 +144,7 @@ fn lookup_of_lone_page(tlb: &mut dyn Tlb, kind: Kind) -> Vec<EntryView> {
     let mut unfiltered = Unfiltered::default();
     tlb.switch(asid, &mut unfiltered);
     let pte = table.pte(asid, vpn).expect("it is mapped");
-    crate::watch::ask(tlb, Lookup { asid, vpn, kind }, pte, &table, &mut unfiltered);
+    crate::watch::ask(tlb, &mut Told::default(), (Lookup { asid, vpn, kind }, pte, &table), &mut unfiltered);
     tlb.entries()
 }
 

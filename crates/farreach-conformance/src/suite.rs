@@ -2,6 +2,7 @@
 
 use crate::filtered::Filtered;
 use crate::subject::Subject;
+use crate::table::Told;
 use crate::tally::need;
 use crate::timed::Timed;
 use crate::watch::{Watch, apply, ask};
@@ -95,10 +96,11 @@ fn run(subject: &Subject, seed: Option<u64>, steps: usize) -> Outcomes {
     let mut tlb = subject.build(seed);
     let mut unfiltered = Unfiltered::default();
     let mut outcomes = Vec::new();
+    let mut told = Told::default();
     for _ in 0..steps {
         unfiltered.clear();
         outcomes.push(match world.step() {
-            Event::Lookup(at, pte) => Some(ask(&mut *tlb, at, pte, &world.table, &mut unfiltered).outcome),
+            Event::Lookup(at, pte) => Some(ask(&mut *tlb, &mut told, (at, pte, &world.table), &mut unfiltered).outcome),
             event => {
                 apply(event, &mut *tlb, &world.table, &mut unfiltered);
                 None
@@ -113,7 +115,7 @@ fn run(subject: &Subject, seed: Option<u64>, steps: usize) -> Outcomes {
 fn seeds(subject: &Subject, steps: usize) -> Result<(), String> {
     let first = run(subject, None, steps);
     need(first == run(subject, None, steps), || "equal seeds give different results".into())?;
-    if subject.traits.opaque {
+    if subject.traits.opaque || subject.traits.hashed {
         return Ok(());
     }
     if !subject.params.has("seed") {

@@ -42,11 +42,17 @@ impl Extent {
     }
 }
 
+/// How much of a table's log a design has been told.
+#[derive(Clone, Copy, Default)]
+pub struct Told(usize);
+
 /// The mappings.
 #[derive(Default)]
 pub struct Table {
     extents: BTreeMap<(Asid, u64), Extent>,
     pub segments: BTreeMap<Asid, Segment>,
+    /// Pages that were mapped, or changed, in order.
+    log: Vec<(Asid, VpnRange)>,
 }
 
 impl Table {
@@ -65,15 +71,16 @@ impl Table {
         self.extents.range((asid, first)..(asid, to.max(first))).map(|(_, extent)| *extent).collect()
     }
 
-    /// All pages that are mapped.
-    pub fn mapped(&self) -> impl Iterator<Item = (Asid, VpnRange)> {
-        let pages = |extent: &Extent| VpnRange { start: Vpn(extent.first), pages: extent.pages };
-        self.extents.values().map(move |extent| (extent.asid, pages(extent)))
+    /// The pages that were mapped, or changed, since `told`, which is brought up to date.
+    pub fn news(&self, told: &mut Told) -> &[(Asid, VpnRange)] {
+        let before = std::mem::replace(&mut told.0, self.log.len());
+        &self.log[before..]
     }
 
     pub fn insert(&mut self, extent: Extent) {
         let (from, to) = (extent.first, extent.end());
         assert!(extent.pages > 0 && self.overlapping(extent.asid, from, to).is_empty(), "{extent:?} is mapped twice");
+        self.log.push((extent.asid, VpnRange { start: Vpn(from), pages: extent.pages }));
         self.extents.insert((extent.asid, from), extent);
     }
 
@@ -83,6 +90,7 @@ impl Table {
 
     pub fn get_mut(&mut self, asid: Asid, vpn: u64) -> Option<&mut Extent> {
         let (_, extent) = self.extents.range_mut(..=(asid, vpn)).next_back()?;
+        self.log.push((asid, VpnRange { start: Vpn(extent.first), pages: extent.pages }));
         (extent.asid == asid && vpn < extent.end()).then_some(extent)
     }
 

@@ -3,9 +3,9 @@
 //! [`farreach_hw::tlb::Timed`] do.
 
 use crate::subject::Subject;
-use crate::table::Table;
+use crate::table::{Table, Told};
 use crate::tally::need;
-use crate::watch::{apply, ask};
+use crate::watch::{apply, ask, tell_maps};
 use crate::world::Event;
 use farreach_hw::tlb::filter::times::{LookupTimes, NO_PAGE, SLOTS_PER_SIDE, TimedReport};
 use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered};
@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, HashSet};
 
 pub struct Timed {
     tlb: Box<dyn Tlb>,
+    told: Told,
     timed: TimedReport,
     now: Asid,
     /// Slots with the page that has them.
@@ -37,7 +38,14 @@ impl Timed {
         tlb.timed()?;
         let mut timed = TimedReport::new();
         timed.times_mut().asid = Some(Asid(0));
-        Some(Timed { tlb, timed, now: Asid(0), claimed: BTreeMap::new(), filter: HashSet::new() })
+        Some(Timed {
+            tlb,
+            told: Told::default(),
+            timed,
+            now: Asid(0),
+            claimed: BTreeMap::new(),
+            filter: HashSet::new(),
+        })
     }
 
     fn note(&mut self, slot: usize, vpn: u64, when: u64) {
@@ -69,6 +77,7 @@ impl Timed {
     }
 
     pub fn lookup(&mut self, at: Lookup, pte: Pte, plain: Answer, table: &Table) -> Result<(), String> {
+        tell_maps(&mut *self.tlb, &mut self.told, table);
         if self.timed.times().room() < ROOM {
             self.restart();
         }
@@ -80,7 +89,7 @@ impl Timed {
         } else {
             let report = self.timed.report();
             report.clear_for([true, true]);
-            let answer = ask(&mut *self.tlb, at, pte, table, report);
+            let answer = ask(&mut *self.tlb, &mut self.told, (at, pte, table), report);
             self.leave();
             if answer.filterable {
                 self.filter.insert((at.vpn, at.kind));

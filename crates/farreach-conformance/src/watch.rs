@@ -4,7 +4,7 @@
 use crate::fresh::Fresh;
 use crate::parts::Parts;
 use crate::subject::{Subject, Traits};
-use crate::table::Table;
+use crate::table::{Table, Told};
 use crate::tally::{self, need};
 use crate::truth;
 use crate::world::Event;
@@ -20,6 +20,7 @@ const SIDES: [Kind; 2] = [Kind::Load, Kind::Fetch];
 
 pub struct Watch<'a> {
     pub tlb: Box<dyn Tlb>,
+    told: Told,
     pub traits: &'a Traits,
     parts: Parts,
     counts: TlbCounts,
@@ -39,6 +40,7 @@ impl Watch<'_> {
     pub fn new(subject: &Subject) -> Watch<'_> {
         let tlb = subject.build(None);
         Watch {
+            told: Told::default(),
             parts: Parts::of(subject),
             counts: tlb.counts().clone(),
             entries: tlb.entries(),
@@ -65,7 +67,7 @@ impl Watch<'_> {
         let known = self.probe(at, table)?;
         let walk = self.counts.walk.clone();
         self.unfiltered.clear();
-        let answer = ask(&mut *self.tlb, at, pte, table, &mut self.unfiltered);
+        let answer = ask(&mut *self.tlb, &mut self.told, (at, pte, table), &mut self.unfiltered);
         let hit = answer.outcome == Outcome::Hit;
         let t = self.traits;
         need(hit == known || t.controlled || (hit && t.registers) || !t.probes, || {
@@ -108,7 +110,7 @@ impl Watch<'_> {
     pub fn repeat(&mut self, at: Lookup, pte: Pte, table: &Table) -> Result<(), String> {
         let before = self.tlb.entries();
         self.unfiltered.clear();
-        let answer = ask(&mut *self.tlb, at, pte, table, &mut self.unfiltered);
+        let answer = ask(&mut *self.tlb, &mut self.told, (at, pte, table), &mut self.unfiltered);
         need(answer.outcome == Outcome::Hit, || {
             format!("{at:?} is filterable, and repeated it ends as {:?}", answer.outcome)
         })?;
@@ -238,17 +240,22 @@ impl Watch<'_> {
 
 /// Passes a lookup to a design. Its program counter, for designs that need it (HW-6), is one of a few and depends on
 /// the lookup alone, so that a design that sees only some of the lookups sees the same.
-pub fn ask(tlb: &mut dyn Tlb, at: Lookup, pte: Pte, table: &Table, unfiltered: &mut Unfiltered) -> Answer {
+pub fn ask(
+    tlb: &mut dyn Tlb,
+    told: &mut Told,
+    (at, pte, table): (Lookup, Pte, &Table),
+    unfiltered: &mut Unfiltered,
+) -> Answer {
     let at_work = if at.kind == Kind::Fetch { at.vpn.0 << 12 } else { 0x40_0000 + at.vpn.0 % 7 * 20 };
     tlb.latest_fetch(at_work);
-    tell_maps(tlb, table);
+    tell_maps(tlb, told, table);
     tlb.access(at, pte, table, unfiltered)
 }
 
-/// Tells a design that keeps tables of its own all that is mapped (PT-1).
-fn tell_maps(tlb: &mut dyn Tlb, table: &Table) {
+/// Tells a design that keeps tables of its own what was mapped since it was told (PT-1).
+pub fn tell_maps(tlb: &mut dyn Tlb, told: &mut Told, table: &Table) {
     if let Some(design) = tlb.on_map() {
-        for (asid, pages) in table.mapped() {
+        for &(asid, pages) in table.news(told) {
             design.mapped(asid, pages, table);
         }
     }

@@ -16,16 +16,20 @@
 //! * [`huge`]: superpages at faults, by collapse, and from a pool with rounding,
 //! * [`eager`]: eager paging on a buddy allocator, and ranges;
 //! * [`fold`]: the events of a system with larger pages;
+//! * [`tables`]: page-table organisations since 2015, and walk caches, as lists and maps;
+//! * [`utopia`]: restricted placement; [`coalesce`]: TLBs of mixed sizes in one array, with anchors, and skewed;
 //! * [`run`]: a trace through one operating system and one TLB;
 //! * [`dice`]: random choices for the streams of both sides.
 //!
 //! Where the specification is open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs`, `run.rs`,
-//! `program.rs`, `frames.rs`, `paging.rs`, `segments.rs`, `huge.rs`, `eager.rs`, `policies.rs` and those in `since`
-//! state the choices (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`, `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`,
-//! `OE-n`, `OB-n`). Look there first when implementation and oracle differ.
+//! `program.rs`, `frames.rs`, `paging.rs`, `segments.rs`, `huge.rs`, `eager.rs`, `policies.rs`, `tables.rs`,
+//! `utopia.rs`, `coalesce.rs` and those in `since` state the choices (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`, `OR-n`,
+//! `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`, `OE-n`, `OB-n`, `OW-n`, `OU-n`, `OC-n`). Look there first when implementation
+//! and oracle differ.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "for tests only")]
 
+pub mod coalesce;
 pub mod dice;
 pub mod driver;
 pub mod eager;
@@ -42,5 +46,7 @@ pub mod program;
 pub mod run;
 pub mod segments;
 pub mod since;
+pub mod tables;
 pub mod tlb;
 pub mod two_level;
+pub mod utopia;

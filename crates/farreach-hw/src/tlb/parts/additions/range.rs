@@ -88,7 +88,15 @@ pub const LISTED: ListedAddition = ListedAddition {
         &PREDICTOR_ENTRIES,
         &L2_COOPERATION,
     ],
-    check: |params| host::check(params, "behind = range", Entries::Ranges),
+    check: |params| {
+        host::check(params, "behind = range", Entries::Ranges)?;
+        if params.text(RANGE_ORDER.name) == "serial" && params.has("cluster_entries") {
+            return Err("range_order = serial is not allowed with kind = clustered: a range says nothing of the page \
+                        table entries beside it, of which clusters are made; range_order must be parallel or first"
+                .into());
+        }
+        Ok(())
+    },
     keeps_tlbs: |_| false,
     build: |params, _| Ok(Box::new(Ranged::new(params)?)),
     ..ListedAddition::NEW
