@@ -2,13 +2,26 @@
 
 use crate::os::Os;
 use crate::ranges::process::Ranges;
-use farreach_types::addr::{Asid, Vpn};
+use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::translation::{PageTableView, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView};
 
 impl PageTableView for Os {
     #[inline]
     fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte> {
         self.spaces.get(asid.0 as usize)?.table.pte(vpn)
+    }
+    fn reservation(&self, asid: Asid, vpn: Vpn) -> Option<Pfn> {
+        let space = self.spaces.get(asid.0 as usize)?;
+        let region = space.regions.find(vpn)?;
+        let placed = space.table.pte(vpn)?.pfn;
+        let (first, offset) = self.memory.objects.try_get(region.object)?.reservation(region.page_of(vpn))?;
+        (first.0 + offset == placed.0).then_some(first)
+    }
+    fn largest_regions(&self, asid: Asid, most: usize) -> Vec<VpnRange> {
+        self.spaces.get(asid.0 as usize).map_or_else(Vec::new, |space| space.regions.largest(most))
+    }
+    fn regions_version(&self, asid: Asid) -> u64 {
+        self.spaces.get(asid.0 as usize).map_or(0, |space| space.regions.version())
     }
     fn ranges(&self) -> &dyn RangeTableView {
         self

@@ -4,10 +4,13 @@
 
 pub mod levels;
 mod port;
+mod second;
 mod side;
 
 pub use levels::{At, Levels};
-pub use port::{NodeRead, Port, Purpose};
+pub(crate) use port::answered_at;
+pub use port::{Begins, LastWalk, NodeRead, Port, Purpose};
+pub(crate) use second::PART;
 pub use side::{Found, Lost, Side};
 
 use farreach_types::addr::Bytes;
@@ -123,6 +126,11 @@ impl Cache {
     /// Number of sets.
     pub fn sets(&self) -> u64 {
         self.mask + 1
+    }
+
+    /// Lines that it can hold.
+    pub(crate) fn slots(&self) -> usize {
+        self.lines.len()
     }
 
     #[inline(always)]
