@@ -55,7 +55,7 @@ pub trait PageTableView {
         None
     }
     /// The largest regions of a process, at most so many, largest first, equal ones by address: those that a system
-    /// would have in range registers (ASA-1, DM-1).
+    /// would have in range registers (ASA-1).
     fn largest_regions(&self, asid: Asid, most: usize) -> Vec<VpnRange> {
         let _ = (asid, most);
         Vec::new()

@@ -95,7 +95,13 @@ pub struct Port {
 impl Port {
     /// `by_caches`: references go through caches.
     pub(crate) fn new(by_caches: bool) -> Port {
-        Port { caches: Box::new(Levels::smallest()), lent: false, by_caches, recorded: Vec::new(), last_walk: LastWalk::default() }
+        Port {
+            caches: Box::new(Levels::smallest()),
+            lent: false,
+            by_caches,
+            recorded: Vec::new(),
+            last_walk: LastWalk::default(),
+        }
     }
 
     /// Whether references go through caches, so that they need addresses.

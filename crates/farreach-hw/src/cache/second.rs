@@ -88,7 +88,8 @@ impl Second {
             if passed { distant(set, Some(way)) } else { way }
         });
         let near = self.keeps_parts && number & PART != 0;
-        let victim = std::mem::replace(&mut set[way], Line::new(number, Attr(if near { 0 } else { DISTANT - 1 }), dirty));
+        let victim =
+            std::mem::replace(&mut set[way], Line::new(number, Attr(if near { 0 } else { DISTANT - 1 }), dirty));
         victim.valid().then_some(victim)
     }
 

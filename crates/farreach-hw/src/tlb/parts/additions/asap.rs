@@ -96,8 +96,8 @@ impl Asap {
         self.registers.iter().any(|region| region.contains(vpn))
     }
 
-    /// Counts what the program did not wait for (ASA-3): the nodes above and the reads ahead go on at the same time, and
-    /// the longer of the two counts.
+    /// Counts what the program did not wait for (ASA-3): the nodes above and the reads ahead go on at the same time, so
+    /// that it waits for the longer of the two.
     fn hide(&self, walk: &LastWalk, memory: &mut MemoryCounts) {
         let above: u64 = walk.by_level[2..].iter().sum();
         let Some(latencies) = self.latencies.filter(|_| walk.answers().next().is_some()) else {

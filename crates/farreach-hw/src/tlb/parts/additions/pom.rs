@@ -1,7 +1,7 @@
 //! A TLB in memory, large enough for every page of most programs (POM). Its lines are cacheable as any data.
 //!
-//! A set is one line of 64 bytes with four entries. Base pages and pages of 2 MB have a half each; a predictor says which
-//! half to read first.
+//! A set is one line of 64 bytes with four entries. Base pages and pages of 2 MB have a half each; a predictor says
+//! which half to read first.
 
 use super::{Account, Addition, By, Context, Counter, Law, ListedAddition, Miss, Victim};
 use crate::cache::{Begins, Purpose};

@@ -27,11 +27,7 @@ pub const FLUSH_CYCLES: Key = Key {
 /// Counters of these parts.
 pub(super) const COUNTERS: &[Counter] = &[
     Counter::new("correct", "walks that found what was predicted"),
-    Counter {
-        name: "wrong",
-        about: "walks that found another frame than was predicted",
-        price: Some(&FLUSH_CYCLES),
-    },
+    Counter { name: "wrong", about: "walks that found another frame than was predicted", price: Some(&FLUSH_CYCLES) },
     Counter::new("none", "walks without a prediction"),
 ];
 

@@ -147,9 +147,9 @@ impl Spot {
 /// Whether the run of this page has so many pages: its entry then has the contiguity mark (SPO-3).
 fn is_contiguous((asid, vpn): (Asid, Vpn), page: Translation, most: u64, table: &dyn PageTableView) -> bool {
     let joins = |v: &u64| {
-        table.pte(asid, Vpn(*v)).is_some_and(|pte| {
-            pte.pfn.0.wrapping_sub(page.pfn.0) == v.wrapping_sub(vpn.0) && pte.attr == page.attr
-        })
+        table
+            .pte(asid, Vpn(*v))
+            .is_some_and(|pte| pte.pfn.0.wrapping_sub(page.pfn.0) == v.wrapping_sub(vpn.0) && pte.attr == page.attr)
     };
     let before = (vpn.0.saturating_sub(most)..vpn.0).rev().take_while(joins).count() as u64;
     before + 1 >= most || (vpn.0 + 1..vpn.0 + most - before).all(|v| joins(&v))

@@ -1,7 +1,7 @@
 //! Victima: lines of the second-level cache that hold translations, eight of a line of the page table (VIC).
 //!
-//! Such a line is a line of a part in [`Levels`](crate::cache::Levels). Its number there is made of its slot here and of
-//! its set; what it translates is kept here.
+//! Such a line is a line of a part in [`Levels`](crate::cache::Levels). Its number there is made of its slot here and
+//! of its set; what it translates is kept here.
 
 mod costly;
 mod lines;
@@ -117,7 +117,8 @@ impl Victima {
         }
     }
 
-    /// Puts the line of a page's entry, which a walk has just read, into the cache, with all that is valid in it (VIC-3).
+    /// Puts the line of a page's entry, which a walk has just read, into the cache, with all that is valid in it
+    /// (VIC-3).
     fn insert(&mut self, name: Name, context: &mut Context) {
         let pages = name.translations(context.table);
         debug_assert!(pages.iter().any(Option::is_some), "{name:?} is a line without a valid entry");
@@ -174,7 +175,8 @@ impl Addition for Victima {
         let level = leaf_level(miss.pte.order, RADIX);
         if by == By::Walk && level < 2 {
             let name = Name::of(miss.at.asid, miss.at.vpn, level);
-            let costly = self.costly.walked((miss.at.asid, miss.at.vpn, level), context.port.last_walk().reached_memory());
+            let costly =
+                self.costly.walked((miss.at.asid, miss.at.vpn, level), context.port.last_walk().reached_memory());
             if costly {
                 self.insert(name, context);
             }
