@@ -261,6 +261,7 @@ impl Levels {
     }
 
     /// A line left the second level. One that was modified is written to the next.
+    #[inline]
     fn l2_lost(&mut self, victim: Option<super::Line>) {
         let Some(victim) = victim.filter(|victim| victim.dirty()) else { return };
         match self.slice(victim.number()) {

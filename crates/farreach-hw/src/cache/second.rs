@@ -2,7 +2,7 @@
 //! belong to a part of the translation hardware (VIC-1).
 
 use super::levels::CACHE_L2_REPLACEMENT;
-use super::{Cache, Line};
+use super::{Cache, Line, push};
 use farreach_types::params::Params;
 use farreach_types::translation::Attr;
 
@@ -40,10 +40,13 @@ impl Second {
     }
 
     /// A reference; whether the line is there.
+    #[inline(always)]
     pub fn find(&mut self, number: u64) -> bool {
-        if !self.srrip {
-            return self.cache.find(number).is_some();
-        }
+        if self.srrip { self.find_srrip(number) } else { self.cache.find(number).is_some() }
+    }
+
+    #[inline(never)]
+    fn find_srrip(&mut self, number: u64) -> bool {
         let found = self.cache.peek_mut(number);
         found.map(|line| line.set_attr(Attr(0))).is_some()
     }
@@ -54,31 +57,38 @@ impl Second {
     }
 
     /// Inserts a line that is not there. Returns the one of data that it evicts.
+    #[inline(always)]
     pub fn insert(&mut self, number: u64, dirty: bool) -> Option<Line> {
         let victim = match (self.srrip, self.keeps_parts) {
             (false, false) => self.cache.insert(number, Attr(0), dirty),
             (false, true) => self.insert_lru(number, dirty),
             (true, _) => self.insert_srrip(number, dirty),
         }?;
-        if victim.number() & PART == 0 {
-            return Some(victim);
+        if victim.number() & PART != 0 {
+            self.lose(victim);
+            return None;
         }
+        Some(victim)
+    }
+
+    #[cold]
+    fn lose(&mut self, victim: Line) {
         self.lost.push(victim.number());
-        None
     }
 
     /// LRU, but the oldest line is passed over if it belongs to a part.
+    #[inline(never)]
     fn insert_lru(&mut self, number: u64, dirty: bool) -> Option<Line> {
         let (at, ways) = (self.cache.set(number), self.cache.ways);
         let set = &mut self.cache.lines[at..at + ways];
         let passed = ways > 1 && set[ways - 1].valid() && set[ways - 1].number() & PART != 0;
         let way = ways - 1 - usize::from(passed);
         let victim = set[way];
-        set[..=way].rotate_right(1);
-        set[0] = Line::new(number, Attr(0), dirty);
+        push(set, way, Line::new(number, Attr(0), dirty));
         victim.valid().then_some(victim)
     }
 
+    #[inline(never)]
     fn insert_srrip(&mut self, number: u64, dirty: bool) -> Option<Line> {
         let (at, ways) = (self.cache.set(number), self.cache.ways);
         let set = &mut self.cache.lines[at..at + ways];

@@ -238,8 +238,11 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
     /// Walks for a page that no TLB and no addition has.
     fn walk(&mut self, at: Lookup, pte: Pte, by: Guest) {
         let Hierarchy { walker, tables, port, counts, additions, .. } = self;
+        // Nobody else asks for the last walk.
         let before = (!additions.is_empty()).then(|| counts.walk.by_level());
-        port.walk_begins();
+        if before.is_some() {
+            port.walk_begins();
+        }
         match (by, tables) {
             (Guest::Tables, None) => walker.walk(at, pte, counts, port),
             (Guest::Tables, Some(tables)) => tables.walk(at.asid, at.vpn, port, counts),

@@ -178,3 +178,37 @@ fn machines_are_refused_where_no_rule_says_what_they_do() {
         assert!(refusal(keys).contains(why), "{}", refusal(keys));
     }
 }
+
+/// The machine of `system/mmu.rs`, with its filter and without, and the harness of these tests count the same.
+#[test]
+fn victima_in_a_machine_with_caches() {
+    use crate::system::{Item, Mmu, System};
+    use crate::tlb::design;
+    use farreach_types::addr::BASE_SHIFT;
+    use farreach_types::event::Kind;
+    for own in [&[("behind", "victima")][..], &[("behind", "victima+pom"), ("cache_l2_replacement", "srrip")]] {
+        let keys = [&BASE[..], &CACHES, own].concat();
+        let params = super::params(&keys).unwrap();
+        let world = super::World::with(0..600, 0);
+        let build = |plain| Mmu::new((design("hierarchy").unwrap().build)(&params).unwrap(), &params, plain).unwrap();
+        let mut machines = [build(true), build(false)];
+        let mut harness = Machine::new(&keys);
+        for i in 0..20_000u64 {
+            // Each page several times, since the filter leaves the levels to the other.
+            let page = i / 3 * 7 % 60 * 10 % 599 + i / 5000;
+            let item = Item::new(Kind::Load, page << BASE_SHIFT | page % 64 << 6);
+            machines.iter_mut().for_each(|machine| machine.run(Asid(0), &[item], &world));
+            harness.look_up(&world, 0, page, Kind::Load, 0);
+            if i % 777 == 0 {
+                let pages = farreach_types::addr::VpnRange { start: Vpn(page), pages: 9 };
+                machines.iter_mut().for_each(|machine| machine.changed(Asid(0), pages, &world));
+                harness.change(0, pages);
+            }
+        }
+        let [plain, filtered] = machines.map(|machine| machine.mmu([0; 2]).unwrap());
+        assert_eq!(plain, filtered);
+        assert_eq!(&plain.0, harness.counts());
+        assert!(plain.0.parts.count("victima", "evicted") > 100, "{:?}", plain.0.parts);
+        harness.check_laws();
+    }
+}
