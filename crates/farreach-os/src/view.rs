@@ -74,3 +74,53 @@ impl SegmentView for Os {
         self.direct_map(asid)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farreach_types::event::{Backing, Kind, Mapping, Op, Prot};
+    use farreach_types::params::{Key, Params};
+    use serde_json::{Map, json};
+
+    fn touched(placement: &str) -> Os {
+        let keys: Vec<&Key> = crate::keys(placement);
+        let given = [("placement", json!(placement)), ("memory", json!("64M"))];
+        let mut given: Map<_, _> = given.map(|(key, value)| (key.to_owned(), value)).into_iter().collect();
+        if placement == "reservation" {
+            given.insert("region".into(), json!("2M"));
+        }
+        let mut os = Os::new(&Params::resolve(&keys, &given).unwrap()).unwrap();
+        os.apply(Asid(0), &Op::Start { pid: 1, parent: None, program: "/bin/p".into() });
+        let backing = Backing::Anonymous;
+        for (start, len) in [(1 << 30, 4 << 20), (1 << 31, 8 << 20)] {
+            os.apply(
+                Asid(0),
+                &Op::Map(Mapping { start, len, prot: Prot::RW, shared: false, backing: backing.clone() }),
+            );
+        }
+        os.touch(Asid(0), Vpn((1 << 18) + 5), Kind::Store).unwrap();
+        os
+    }
+
+    /// SPT-3: the mark is of pages that are placed, in reservations of 2 MB.
+    #[test]
+    fn pages_in_reservations_have_the_mark() {
+        let os = touched("reservation");
+        let page = Vpn((1 << 18) + 5);
+        let first = os.pte(Asid(0), page).unwrap().pfn.0 - 5;
+        assert_eq!(os.reservation(Asid(0), page), Some(Pfn(first)));
+        assert_eq!(first % 512, 0);
+        assert_eq!(os.reservation(Asid(0), Vpn(page.0 + 1)), None, "it is reserved for, and not there");
+        assert_eq!(touched("demand").reservation(Asid(0), page), None);
+    }
+
+    /// ASA-1.
+    #[test]
+    fn the_largest_regions_are_those_of_the_process() {
+        let os = touched("demand");
+        let of = |start: u64, pages| VpnRange { start: Vpn(start >> 12), pages };
+        assert_eq!(os.largest_regions(Asid(0), 16), [of(1 << 31, 2048), of(1 << 30, 1024)]);
+        assert_eq!(os.largest_regions(Asid(0), 1).len(), 1);
+        assert!(os.largest_regions(Asid(7), 1).is_empty());
+    }
+}
