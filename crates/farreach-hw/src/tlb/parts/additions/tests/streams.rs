@@ -196,7 +196,7 @@ fn victima_in_a_machine_with_caches() {
         for i in 0..20_000u64 {
             // Each page several times, since the filter leaves the levels to the other.
             let page = i / 3 * 7 % 60 * 10 % 599 + i / 5000;
-            let item = Item::new(Kind::Load, page << BASE_SHIFT | page % 64 << 6);
+            let item = Item::new(Kind::Load, (page << BASE_SHIFT) | ((page % 64) << 6));
             machines.iter_mut().for_each(|machine| machine.run(Asid(0), &[item], &world));
             harness.look_up(&world, 0, page, Kind::Load, 0);
             if i % 777 == 0 {
