@@ -23,14 +23,14 @@ pub fn miss_cycles(counts: &TlbCounts, params: &Params) -> u64 {
 }
 
 /// Cycles of page walks by hardware: each node, or each step of other page tables, at its fixed price, or at the latency
-/// of what answered. Searches of
+/// of what answered; those for which the program did not wait cost nothing. Searches of
 /// range tables cost nothing, for the program runs on meanwhile (RMM15-5).
 pub fn walk_cycles(counts: &TlbCounts, params: &Params) -> u64 {
     charge(&walks(counts, params))
 }
 
 fn walks(counts: &TlbCounts, params: &Params) -> Vec<(u64, f64)> {
-    let table = (1, parts::table_cycles(counts, params));
+    let table = (1, parts::table_cycles(counts, params) - parts::hidden_cycles(counts, params));
     let answered = counts.walk_caches.page_tables();
     if answered.total() == 0 {
         return vec![(counts.walk_references(), price(params, &keys::WALK_REFERENCE)), table];

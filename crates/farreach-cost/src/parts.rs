@@ -62,6 +62,13 @@ pub(super) fn addition_cycles(counts: &TlbCounts, params: &Params) -> f64 {
     additions.map(|(name, part)| cycles_of(name, part, params).iter().sum::<f64>()).sum()
 }
 
+/// Cycles of walks for which the program did not wait, since an addition predicted the translation (SPT-4) or read
+/// ahead (ASA-3).
+pub(super) fn hidden_cycles(counts: &TlbCounts, params: &Params) -> f64 {
+    let memory = counts.parts.iter().map(|(_, part)| &part.memory);
+    memory.map(|memory| steps(memory.hidden_references, &memory.hidden_answered, params)).sum()
+}
+
 /// The lines of the ledger for parts: references, and every counter that is not 0.
 pub(super) fn lines(counts: &TlbCounts, params: &Params) -> Vec<LedgerLine> {
     let mut lines = Vec::new();
@@ -78,6 +85,9 @@ pub(super) fn lines(counts: &TlbCounts, params: &Params) -> Vec<LedgerLine> {
         add(format!("{name}: references in these"), made.references, "references", None);
         let behind = made.background_references;
         add(format!("{name}: references in the background"), behind, "references", Some(background));
+        let hidden = -steps(part.memory.hidden_references, &part.memory.hidden_answered, params);
+        let item = format!("{name}: steps of walks that the program did not wait for");
+        add(item, part.memory.hidden_references, "steps", Some(hidden));
         for counter in counters(name, params) {
             let count = part.counters.get(counter.name);
             let cycles = counter.price.map(|key| count as f64 * price(params, key));

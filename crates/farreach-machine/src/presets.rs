@@ -108,6 +108,11 @@ pub const PRESETS: &[Preset] = presets![
     "since/srrip",
     "since/chirp",
     "since/itp",
+    "since/pom",
+    "since/victima",
+    "since/spectlb",
+    "since/spot",
+    "since/asap",
 ];
 
 /// The group of all presets.

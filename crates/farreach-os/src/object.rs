@@ -1,8 +1,9 @@
 //! Memory objects and page identity (T94-43): which frame holds which page of which object, reserved or busy.
 
 use super::page_index::PageIndex;
+use farreach_types::addr::Pfn;
 use farreach_types::params::Params;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// An object: a file, an anonymous mapping, a heap, a stack.
@@ -68,6 +69,8 @@ pub struct Object {
     /// Superpage-sized virtual groups that had their first fault; no second reservation as long as the object exists
     /// (AMB-9).
     pub faulted_groups: HashSet<u64>,
+    /// By virtual group of 512 pages: the first frame of the reservation that was made for it (SPT-3).
+    pub reservations: HashMap<u64, Pfn>,
     /// Virtual groups of pages whose frames were allocated as one large page (PS-5).
     pub large_groups: HashSet<u64>,
     /// Superpages that faults brought into shared memory: their first pages, and log2 of their pages.
@@ -89,6 +92,12 @@ impl Object {
                 self.coverage.remove(&page);
             }
         }
+    }
+
+    /// The first frame of the reservation of 512 pages that was made for this page, and its place in it.
+    pub fn reservation(&self, page: u64) -> Option<(Pfn, u64)> {
+        let at = page.wrapping_add(self.shift);
+        self.reservations.get(&(at >> 9)).map(|first| (*first, at & 511))
     }
 
     /// Whether some region maps the page.
@@ -134,6 +143,7 @@ impl Objects {
             page_index: PageIndex::default(),
             shift,
             faulted_groups: HashSet::new(),
+            reservations: HashMap::new(),
             large_groups: HashSet::new(),
             superpages: BTreeMap::new(),
             coverage: BTreeMap::new(),

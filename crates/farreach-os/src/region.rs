@@ -58,6 +58,8 @@ pub struct Regions {
     by_start: BTreeMap<Vpn, Region>,
     /// Pages that may be accessed at all.
     pages: u64,
+    /// Changes so far.
+    version: u64,
 }
 
 /// Pages of a region that may be accessed. A guard has none.
@@ -83,6 +85,7 @@ impl Regions {
         let first = self.by_start.range(..=range.start).next_back().map_or(range.start, |(s, _)| *s);
         let hit: Vec<Vpn> = self.by_start.range(first..range.end().max(first)).map(|(s, _)| *s).collect();
         let mut inside = Vec::new();
+        self.version += 1;
         for start in hit {
             if !self.by_start[&start].range.overlaps(&range) {
                 continue;
@@ -105,6 +108,7 @@ impl Regions {
     /// protection. Returns how many regions it was joined with.
     pub fn insert(&mut self, mut region: Region) -> u32 {
         self.pages += usable(&region);
+        self.version += 1;
         let mut joined = 0;
         let continues = |a: &Region, b: &Region| {
             (a.prot, a.shared, a.object, a.label, a.advice) == (b.prot, b.shared, b.object, b.label, b.advice)
@@ -127,6 +131,19 @@ impl Regions {
         debug_assert!(self.by_start.values().all(|r| !r.range.overlaps(&region.range)), "regions overlap");
         self.by_start.insert(region.range.start, region);
         joined
+    }
+
+    /// A number that changes with every change of them.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The largest that may be accessed at all, at most so many; equal ones by address (ASA-1).
+    pub fn largest(&self, most: usize) -> Vec<VpnRange> {
+        let mut all: Vec<_> = self.iter().filter(|region| usable(region) > 0).map(|region| region.range).collect();
+        all.sort_by_key(|range| (std::cmp::Reverse(range.pages), range.start));
+        all.truncate(most);
+        all
     }
 
     /// All regions, ascending.
@@ -167,6 +184,20 @@ mod tests {
         assert_eq!(r.iter().cloned().collect::<Vec<_>>(), [region(10, 3, 1, 100), region(17, 3, 1, 107)]);
         assert_eq!(r.insert(middle[0].0.clone()), 2);
         assert_eq!(r.iter().cloned().collect::<Vec<_>>(), [region(10, 10, 1, 100)]);
+    }
+
+    #[test]
+    fn the_largest_come_first_and_guards_are_none() {
+        let mut r = Regions::default();
+        let before = r.version();
+        r.insert(region(0, 4, 1, 0));
+        r.insert(region(100, 8, 2, 0));
+        r.insert(region(200, 8, 3, 0));
+        r.insert(Region { prot: Prot::NONE, ..region(300, 99, 4, 0) });
+        let of = |start, pages| VpnRange { start: Vpn(start), pages };
+        assert_eq!(r.largest(2), [of(100, 8), of(200, 8)]);
+        assert_eq!(r.largest(9).len(), 3);
+        assert_ne!(r.version(), before);
     }
 
     #[test]

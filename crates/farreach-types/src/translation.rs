@@ -48,6 +48,23 @@ pub trait PageTableView {
         };
         (0..4).find(exists).unwrap_or(4)
     }
+    /// The first frame of the reservation of 2 MB in which the system placed this page: the reserved mark of its entry
+    /// (SPT-3). Of a page that was placed elsewhere, there is none.
+    fn reservation(&self, asid: Asid, vpn: Vpn) -> Option<Pfn> {
+        let _ = (asid, vpn);
+        None
+    }
+    /// The largest regions of a process, at most so many, largest first, equal ones by address: those that a system
+    /// would have in range registers (ASA-1).
+    fn largest_regions(&self, asid: Asid, most: usize) -> Vec<VpnRange> {
+        let _ = (asid, most);
+        Vec::new()
+    }
+    /// A number that changes whenever [`PageTableView::largest_regions`] may.
+    fn regions_version(&self, asid: Asid) -> u64 {
+        let _ = asid;
+        0
+    }
     /// The range table.
     fn ranges(&self) -> &dyn RangeTableView {
         &Absent

@@ -1,6 +1,7 @@
 //! Physical caches as current processors have them: split first level, a second level for both sides, a last level in
 //! slices.
 
+use super::second::Second;
 use super::{Cache, Shape};
 use farreach_types::addr::Bytes;
 use farreach_types::params::{Allowed, Key, Params};
@@ -35,6 +36,14 @@ pub const CACHE_LLC: Key = Key {
     allowed: Allowed::Text,
     about: "one slice of the last-level cache, which holds all that the others do, as cache_l1i; or none",
 };
+/// VIC-5.
+pub const CACHE_L2_REPLACEMENT: Key = Key {
+    name: "cache_l2_replacement",
+    default: "lru",
+    allowed: Allowed::OneOf(&["lru", "srrip"]),
+    about: "how the second-level cache chooses a victim; srrip: by predictions of 2 bits, far at first and near after \
+            a hit",
+};
 /// Slices of the last level.
 pub const CACHE_SLICES: Key = Key {
     name: "cache_slices",
@@ -68,10 +77,11 @@ pub const MEMORY_CYCLES: Key =
     latency("cache_memory_cycles", "200", "cycles of a walker's reference that memory answers");
 
 /// The keys of [`Levels`], with the latencies of its levels.
-pub const LEVEL_KEYS: [&Key; 10] = [
+pub const LEVEL_KEYS: [&Key; 11] = [
     &CACHE_L1I,
     &CACHE_L1D,
     &CACHE_L2,
+    &CACHE_L2_REPLACEMENT,
     &CACHE_LLC,
     &CACHE_SLICES,
     &WALKER_READS,
@@ -101,7 +111,7 @@ pub enum At {
 pub struct Levels {
     /// Instructions, data.
     l1: [Cache; 2],
-    l2: Cache,
+    l2: Second,
     /// None: there is no last level.
     llc: Vec<Cache>,
     walker_l1: bool,
@@ -132,7 +142,7 @@ impl Levels {
         };
         Ok(Levels {
             l1: [read(params, &CACHE_L1I)?, read(params, &CACHE_L1D)?],
-            l2: read(params, &CACHE_L2)?,
+            l2: Second::new(read(params, &CACHE_L2)?, params),
             llc,
             walker_l1: params.text(WALKER_READS.name) == "l1d",
             memory_writes: 0,
@@ -142,7 +152,7 @@ impl Levels {
     /// Caches of one line each, which stand in the place of those that are lent (see [`Port`](super::Port)).
     pub(super) fn smallest() -> Levels {
         let line = || Cache::new(Shape { size: 1 << LINE_SHIFT, line: 1 << LINE_SHIFT, ways: 1 }).expect("one line");
-        Levels { l1: [line(), line()], l2: line(), llc: Vec::new(), walker_l1: false, memory_writes: 0 }
+        Levels { l1: [line(), line()], l2: Second::plain(line()), llc: Vec::new(), walker_l1: false, memory_writes: 0 }
     }
 
     /// A reference of the program to a line; `side` 0: fetch, 1: load or store.
@@ -166,6 +176,45 @@ impl Levels {
         if self.walker_l1 { self.reference(1, line, false) } else { self.beyond(line) }
     }
 
+    /// A reference that begins at the second level.
+    pub fn second(&mut self, line: u64) -> At {
+        self.beyond(line)
+    }
+
+    /// Lines that the second level can hold, by the keys.
+    pub(crate) fn second_lines(params: &Params) -> Result<usize, String> {
+        Ok(read(params, &CACHE_L2)?.slots())
+    }
+
+    /// A reference of a part to a line of its own in the second level (VIC-1); whether it is there.
+    pub(crate) fn find_part(&mut self, number: u64) -> bool {
+        self.l2.find(number)
+    }
+
+    /// A line of a part enters the second level. Where this line of memory is there, it gives its place up (VIC-3).
+    pub(crate) fn insert_part(&mut self, number: u64, turned: u64) {
+        let gone = self.l2.remove(turned);
+        self.l2_lost(gone.filter(|line| line.dirty()));
+        let victim = self.l2.insert(number, false);
+        self.l2_lost(victim);
+    }
+
+    /// A line of a part leaves the second level.
+    pub(crate) fn remove_part(&mut self, number: u64) {
+        self.l2.remove(number);
+    }
+
+    /// A line of a part that the second level evicted, one of those since the last calls; the oldest last.
+    pub(crate) fn lost_part(&mut self) -> Option<u64> {
+        self.l2.lost()
+    }
+
+    /// Whether [`Levels::lost_part`] has something to say.
+    #[inline]
+    pub(crate) fn has_lost_parts(&self) -> bool {
+        self.l2.has_lost()
+    }
+
     /// Modified lines that went to memory.
     pub fn memory_writes(&self) -> u64 {
         self.memory_writes
@@ -181,7 +230,7 @@ impl Levels {
     /// A reference to the second level, which has the line afterwards.
     #[inline(never)]
     fn beyond(&mut self, line: u64) -> At {
-        if self.l2.find(line).is_some() {
+        if self.l2.find(line) {
             return At::L2;
         }
         let at = match self.slice(line).map(|slice| slice.find(line).is_some()) {
@@ -200,13 +249,21 @@ impl Levels {
     fn bring(&mut self, line: u64) {
         let victim = self.slice(line).and_then(|slice| slice.insert(line, Attr(0), false));
         let Some(victim) = victim else { return };
-        let above = self.l1.iter_mut().chain([&mut self.l2]).filter_map(|cache| cache.remove(victim.number()));
+        let second = self.l2.remove(victim.number());
+        let above = self.l1.iter_mut().filter_map(|cache| cache.remove(victim.number())).chain(second);
         let dirty = above.fold(victim.dirty(), |dirty, line| dirty | line.dirty());
         self.memory_writes += u64::from(dirty);
     }
 
     fn fill_second(&mut self, line: u64, dirty: bool) {
-        let Some(victim) = self.l2.insert(line, Attr(0), dirty).filter(|v| v.dirty()) else { return };
+        let victim = self.l2.insert(line, dirty);
+        self.l2_lost(victim);
+    }
+
+    /// A line left the second level. One that was modified is written to the next.
+    #[inline]
+    fn l2_lost(&mut self, victim: Option<super::Line>) {
+        let Some(victim) = victim.filter(|victim| victim.dirty()) else { return };
         match self.slice(victim.number()) {
             Some(slice) => slice.peek_mut(victim.number()).expect("the last level is inclusive").set_dirty(),
             None => self.memory_writes += 1,

@@ -4,10 +4,13 @@
 
 pub mod levels;
 mod port;
+mod second;
 mod side;
 
 pub use levels::{At, Levels};
-pub use port::{NodeRead, Port, Purpose};
+pub(crate) use port::answered_at;
+pub use port::{Begins, LastWalk, NodeRead, Port, Purpose};
+pub(crate) use second::PART;
 pub use side::{Found, Lost, Side};
 
 use farreach_types::addr::Bytes;
@@ -104,6 +107,13 @@ impl std::fmt::Debug for Line {
     }
 }
 
+/// Puts a line at the front of a set; those in front of this way move back by one, and the one in it goes.
+#[inline(always)]
+fn push(set: &mut [Line], way: usize, line: Line) {
+    set.copy_within(..way, 1);
+    set[0] = line;
+}
+
 /// One cache: write-back, with LRU replacement in a set. The set is the low bits of the line number.
 #[derive(Clone, Debug)]
 pub struct Cache {
@@ -123,6 +133,11 @@ impl Cache {
     /// Number of sets.
     pub fn sets(&self) -> u64 {
         self.mask + 1
+    }
+
+    /// Lines that it can hold.
+    pub(crate) fn slots(&self) -> usize {
+        self.lines.len()
     }
 
     #[inline(always)]
@@ -145,7 +160,8 @@ impl Cache {
         let set = &mut self.lines[at..at + self.ways];
         let way = set.iter().position(|line| line.matches(Line::key(number)));
         if let Some(way) = way {
-            set[..=way].rotate_right(1);
+            let line = set[way];
+            push(set, way, line);
         }
         way.is_some()
     }
@@ -168,8 +184,7 @@ impl Cache {
         let at = self.set(number);
         let set = &mut self.lines[at..at + self.ways];
         let victim = set[self.ways - 1];
-        set.rotate_right(1);
-        set[0] = Line::new(number, attr, dirty);
+        push(set, self.ways - 1, Line::new(number, attr, dirty));
         victim.valid().then_some(victim)
     }
 

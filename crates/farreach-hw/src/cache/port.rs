@@ -36,6 +36,51 @@ pub enum Purpose {
     Background,
 }
 
+/// Where the references of a step begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Begins {
+    /// Where page-table walkers ask first (`walker_reads`).
+    AsWalkers,
+    /// The first-level data cache.
+    L1d,
+    /// The second level.
+    L2,
+}
+
+/// What the last demand walk read, for those who predict walks or learn from them.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct LastWalk {
+    /// Steps: nodes of a radix tree, or steps of another table.
+    pub steps: u64,
+    /// Nodes of a radix tree by level, from the leaves of base pages up.
+    pub by_level: [u64; 5],
+    /// Levels and answers of the steps in order, where references go through caches that are lent.
+    answers: [Option<(u8, At)>; LastWalk::MOST],
+    known: usize,
+}
+
+impl LastWalk {
+    /// Steps whose answers are kept. Walks of a radix tree have at most five.
+    const MOST: usize = 16;
+
+    fn note(&mut self, level: u8, at: At) {
+        if let Some(answer) = self.answers.get_mut(self.known) {
+            *answer = Some((level, at));
+            self.known += 1;
+        }
+    }
+
+    /// The table level and the answer of each step, in order, as far as they are known.
+    pub fn answers(&self) -> impl Iterator<Item = (u8, At)> + '_ {
+        self.answers[..self.known].iter().flatten().copied()
+    }
+
+    /// Whether a reference went to memory.
+    pub fn reached_memory(&self) -> bool {
+        self.answers().any(|(_, at)| at == At::Memory)
+    }
+}
+
 /// See the module.
 pub struct Port {
     /// Those of the machine while they are lent, else the smallest there are.
@@ -44,12 +89,19 @@ pub struct Port {
     /// Whether references go through caches, so that they need addresses.
     by_caches: bool,
     recorded: Vec<NodeRead>,
+    last_walk: LastWalk,
 }
 
 impl Port {
     /// `by_caches`: references go through caches.
     pub(crate) fn new(by_caches: bool) -> Port {
-        Port { caches: Box::new(Levels::smallest()), lent: false, by_caches, recorded: Vec::new() }
+        Port {
+            caches: Box::new(Levels::smallest()),
+            lent: false,
+            by_caches,
+            recorded: Vec::new(),
+            last_walk: LastWalk::default(),
+        }
     }
 
     /// Whether references go through caches, so that they need addresses.
@@ -71,10 +123,37 @@ impl Port {
         self.recorded.drain(..)
     }
 
+    /// A demand walk begins, which [`Port::last_walk`] is to describe.
+    pub(crate) fn walk_begins(&mut self) {
+        self.last_walk = LastWalk::default();
+    }
+
+    /// The walk is over. It read so many nodes of each level of a radix tree, which a walker with fixed prices does not
+    /// read through the port.
+    pub(crate) fn walk_ends(&mut self, by_level: [u64; 5]) {
+        self.last_walk.steps += by_level.iter().sum::<u64>();
+        self.last_walk.by_level = by_level;
+    }
+
+    /// The last demand walk.
+    pub(crate) fn last_walk(&self) -> LastWalk {
+        self.last_walk
+    }
+
+    /// The caches, those of the machine while they are lent.
+    pub(crate) fn caches(&mut self) -> &mut Levels {
+        &mut self.caches
+    }
+
     #[inline]
-    fn read(&mut self, read: NodeRead) -> Option<At> {
+    fn read(&mut self, read: NodeRead, begins: Begins) -> Option<At> {
         if self.lent {
-            return Some(self.caches.walker(read.address >> LINE_SHIFT));
+            let line = read.address >> LINE_SHIFT;
+            return Some(match begins {
+                Begins::AsWalkers => self.caches.walker(line),
+                Begins::L1d => self.caches.reference(1, line, false),
+                Begins::L2 => self.caches.second(line),
+            });
         }
         self.recorded.push(read);
         None
@@ -84,8 +163,9 @@ impl Port {
     #[inline]
     pub(crate) fn node(&mut self, read: NodeRead, counts: &mut WalkCaches) {
         if self.by_caches
-            && let Some(at) = self.read(read)
+            && let Some(at) = self.read(read, Begins::AsWalkers)
         {
+            self.last_walk.note(read.level, at);
             *answered_at(counts.at(read.level), at) += 1;
         }
     }
@@ -93,10 +173,22 @@ impl Port {
     /// One step of a part: references made in parallel. Returns the level that answered the slowest; `None` where
     /// references have a fixed price.
     pub(crate) fn step(&mut self, purpose: Purpose, addresses: &[u64], counts: &mut MemoryCounts) -> Option<At> {
+        self.step_from(Begins::AsWalkers, purpose, addresses, counts)
+    }
+
+    /// As [`Port::step`], from this cache level on.
+    pub(crate) fn step_from(
+        &mut self,
+        begins: Begins,
+        purpose: Purpose,
+        addresses: &[u64],
+        counts: &mut MemoryCounts,
+    ) -> Option<At> {
         debug_assert!(!addresses.is_empty(), "a step without references");
         let many = addresses.len() as u64;
         match purpose {
             Purpose::Demand => {
+                self.last_walk.steps += 1;
                 counts.made.steps += 1;
                 counts.made.references += many;
             }
@@ -107,13 +199,14 @@ impl Port {
         }
         let mut slowest = None;
         for &address in addresses {
-            let at = self.read(NodeRead { level: NodeRead::PART, address });
+            let at = self.read(NodeRead { level: NodeRead::PART, address }, begins);
             if let (Some(at), Purpose::Background) = (at, purpose) {
                 *answered_at(&mut counts.background_answered, at) += 1;
             }
             slowest = slowest.max(at);
         }
         if let (Some(at), Purpose::Demand) = (slowest, purpose) {
+            self.last_walk.note(NodeRead::PART, at);
             *answered_at(&mut counts.answered, at) += 1;
         }
         slowest
@@ -121,7 +214,7 @@ impl Port {
 }
 
 /// The counter of a level.
-fn answered_at(counts: &mut Answered, at: At) -> &mut u64 {
+pub(crate) fn answered_at(counts: &mut Answered, at: At) -> &mut u64 {
     match at {
         At::L1 => &mut counts.l1,
         At::L2 => &mut counts.l2,

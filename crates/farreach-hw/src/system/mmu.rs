@@ -108,6 +108,9 @@ impl Mmu {
         self.unfiltered.clear();
         self.exchange();
         let answer = self.tlb.access(at, pte, table, &mut self.unfiltered);
+        if self.caches_lost_parts() {
+            self.tlb.lost_lines();
+        }
         self.exchange();
         // Walkers may have evicted any line.
         self.last = [NONE; 3];
@@ -132,6 +135,19 @@ impl Mmu {
         self.tlb.port().expect("its walkers read through a port").exchange(&mut self.caches);
     }
 
+    /// Whether the caches, which are lent, have evicted lines that belong to the TLB.
+    fn caches_lost_parts(&mut self) -> bool {
+        self.tlb.port().is_some_and(|port| port.caches().has_lost_parts())
+    }
+
+    /// The TLB learns of a change, with the caches lent.
+    fn change(&mut self, change: impl FnOnce(&mut dyn Tlb, &mut Unfiltered)) {
+        self.forget();
+        self.exchange();
+        change(&mut *self.tlb, &mut self.unfiltered);
+        self.exchange();
+    }
+
     /// A reference of the program to a line.
     #[inline(always)]
     fn reference(&mut self, item: Item, line: u64) {
@@ -140,6 +156,9 @@ impl Mmu {
         if at > At::L1 {
             // The fill may have evicted any other line.
             self.last = [NONE; 3];
+            if self.caches.has_lost_parts() {
+                self.lost_lines();
+            }
             let counts = &mut self.program[side];
             counts.l1_misses += 1;
             counts.l2_misses += u64::from(at > At::L2);
@@ -154,6 +173,14 @@ impl Mmu {
         if self.plain {
             self.last = [NONE; 3];
         }
+    }
+
+    /// The program's references evicted lines that belong to the TLB.
+    #[cold]
+    fn lost_lines(&mut self) {
+        self.exchange();
+        self.tlb.lost_lines();
+        self.exchange();
     }
 
     fn forget(&mut self) {
@@ -180,8 +207,7 @@ impl System for Mmu {
     }
 
     fn changed(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
-        self.forget();
-        self.tlb.invalidate(asid, pages, &mut self.unfiltered);
+        self.change(|tlb, unfiltered| tlb.invalidate(asid, pages, unfiltered));
         self.tlb.unmapped(asid, pages, table);
     }
 
@@ -194,24 +220,20 @@ impl System for Mmu {
     }
 
     fn demoted(&mut self, asid: Asid, pages: VpnRange) {
-        self.forget();
-        self.tlb.demote(asid, pages, &mut self.unfiltered);
+        self.change(|tlb, unfiltered| tlb.demote(asid, pages, unfiltered));
     }
 
     fn segment_changed(&mut self, asid: Asid) {
-        self.forget();
-        self.tlb.segment_changed(asid, &mut self.unfiltered);
+        self.change(|tlb, unfiltered| tlb.segment_changed(asid, unfiltered));
     }
 
     fn gone(&mut self, asid: Asid) {
-        self.forget();
-        self.tlb.invalidate_space(asid, &mut self.unfiltered);
+        self.change(|tlb, unfiltered| tlb.invalidate_space(asid, unfiltered));
     }
 
     fn switch(&mut self, to: Asid) {
-        self.forget();
         self.asid = to;
-        self.tlb.switch(to, &mut self.unfiltered);
+        self.change(|tlb, unfiltered| tlb.switch(to, unfiltered));
     }
 
     fn misses(&mut self) -> &mut Vec<Item> {

@@ -165,6 +165,8 @@ pub trait Capabilities {
     fn port(&mut self) -> Option<&mut Port> {
         None
     }
+    /// The caches that are lent to its port evicted lines that belong to it (VIC-1). Told before the next event.
+    fn lost_lines(&mut self) {}
     /// It keeps tables of what the page table maps.
     fn on_map(&mut self) -> Option<&mut dyn OnMap> {
         None

@@ -8,6 +8,7 @@ use super::designs::{
 use super::parts::additions::{self, BACKGROUND_WEIGHT, BEHIND};
 use super::parts::store::policies::{self, L2_REPLACEMENT};
 use super::parts::tables::{self, TABLE};
+use crate::cache::levels::CACHE_L2_REPLACEMENT;
 use farreach_types::params::{Key, Params};
 use serde_json::{Map, Value as Json};
 
@@ -60,6 +61,7 @@ pub fn idle_choices(params: &Params) -> impl Iterator<Item = &'static str> {
         .iter()
         .map(|(key, _)| key.name)
         .filter(move |name| CHOICES.iter().any(|(key, _)| key.name == *name && is_idle(key)))
+        .chain([CACHE_L2_REPLACEMENT.name].into_iter().filter(move |_| is_idle(&CACHE_L2_REPLACEMENT)))
         .chain([BACKGROUND_WEIGHT.name].into_iter().filter(move |name| {
             // It prices parts alone.
             params.has(name) && [&BEHIND, &TABLE].iter().all(|key| is_idle(key))

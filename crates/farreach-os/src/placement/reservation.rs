@@ -92,6 +92,10 @@ impl Reservation {
             return None;
         };
         memory.counts.reservations_made += 1;
+        let object = memory.objects.get_mut(request.object);
+        // Hardware that predicts frames by reservations knows those of 2 MB (SPT-1).
+        let groups = if self.order < 9 { 0 } else { width >> 9 };
+        object.reservations.extend((0..groups).map(|i| (((at - offset) >> 9) + i, Pfn(base.0 + (i << 9)))));
         let prefetch = self.prefetch && kind == ObjectKind::Disk;
         for i in covered.into_iter().filter(|&i| i != offset) {
             let (page, pfn) = ((start + i128::from(i)) as u64, Pfn(base.0 + i));

@@ -31,6 +31,18 @@ pub struct MemoryCounts {
     /// Background references, by what answered them.
     #[serde(skip_serializing_if = "Answered::is_empty")]
     pub background_answered: Answered,
+    /// Steps of demand walks (nodes of a radix tree) for which the program did not wait, because the part had predicted
+    /// the page (SPT-4) or had read them ahead (ASA-3). Walks count them as ever.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub hidden_references: u64,
+    /// Of these, by what answered them; absent where references have a fixed price.
+    #[serde(skip_serializing_if = "Answered::is_empty")]
+    pub hidden_answered: Answered,
+}
+
+/// For counters that are absent at 0.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl MemoryCounts {
@@ -42,10 +54,12 @@ impl MemoryCounts {
 
 impl std::ops::AddAssign<&MemoryCounts> for MemoryCounts {
     fn add_assign(&mut self, other: &MemoryCounts) {
-        let MemoryCounts { made, answered, background_answered } = other;
+        let MemoryCounts { made, answered, background_answered, hidden_references, hidden_answered } = other;
         self.made += made;
         self.answered += answered;
         self.background_answered += background_answered;
+        self.hidden_references += hidden_references;
+        self.hidden_answered += hidden_answered;
     }
 }
 

@@ -262,6 +262,10 @@ impl WalkCounts {
             _ => &mut self.pml5_references,
         }
     }
+    /// The nodes read at each level, from the leaves of 4 KB pages.
+    pub fn by_level(&self) -> [u64; 5] {
+        [self.pt_references, self.pd_references, self.pdpt_references, self.pml4_references, self.pml5_references]
+    }
     /// Walks that began below a cached entry of this level, 1 to 4.
     pub fn cache_hits(&mut self, level: u8) -> &mut u64 {
         match level {

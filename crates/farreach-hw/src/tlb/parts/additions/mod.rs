@@ -6,14 +6,22 @@
 //! second level that answers fills the TLBs as a walk would have done (HW-3), so that the rest of the machine does not
 //! notice it. One addition can have several of these places.
 
+mod asap;
+mod pom;
 pub mod range;
 pub(in crate::tlb) mod runs;
+mod spectlb;
+mod speculation;
+mod spot;
+#[cfg(test)]
+mod tests;
+mod victima;
 
 use super::hierarchy::SecondLevel;
 use super::hierarchy::level::Level;
 use super::hierarchy::walker::Walker;
 use super::tables::{Tables, Walked};
-use crate::cache::Port;
+use crate::cache::{Begins, Port, Purpose};
 use crate::tlb::contract::{EntryView, Lookup};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::{MemoryCounts, OwnCounts, PartCounts, TlbCounts};
@@ -100,8 +108,23 @@ impl Context<'_> {
     }
 
     /// One step of references of the addition's own (HW-7). Returns the level that answered the slowest, if known.
-    pub fn step(&mut self, purpose: crate::cache::Purpose, addresses: &[u64]) -> Option<crate::cache::At> {
+    pub fn step(&mut self, purpose: Purpose, addresses: &[u64]) -> Option<crate::cache::At> {
         self.port.step(purpose, addresses, &mut self.counts.parts.at(self.part).memory)
+    }
+
+    /// As [`Context::step`], from this cache level on.
+    pub fn step_from(&mut self, begins: Begins, purpose: Purpose, addresses: &[u64]) {
+        self.port.step_from(begins, purpose, addresses, &mut self.counts.parts.at(self.part).memory);
+    }
+
+    /// Where a change would count.
+    pub fn account(&mut self) -> Account<'_> {
+        Account { counts: self.counts, port: self.port, part: self.part }
+    }
+
+    /// Its own references to memory.
+    pub fn memory(&mut self) -> &mut MemoryCounts {
+        &mut self.counts.parts.at(self.part).memory
     }
 
     /// Walks the page table for a page in the background (PB-7), mapped or not, on the addition's account. Never
@@ -171,6 +194,8 @@ pub(in crate::tlb) trait Addition: Send {
     fn drop_space(&mut self, asid: Asid, counts: &mut Account) -> u64;
     /// Another process runs.
     fn switch(&mut self, to: Asid, counts: &mut Account) -> u64;
+    /// The caches evicted lines that belong to additions (VIC-1).
+    fn lost_lines(&mut self, _account: &mut Account) {}
     /// The translation it would give, without regard to the levels.
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation>;
     /// Its entries, slots from `before` on.
@@ -190,6 +215,7 @@ pub(in crate::tlb) trait Addition: Send {
 /// Where an addition counts what a change does to it.
 pub(in crate::tlb) struct Account<'a> {
     pub counts: &'a mut TlbCounts,
+    pub port: &'a mut Port,
     /// The place of its counters in [`TlbCounts::parts`].
     pub part: usize,
 }
@@ -198,6 +224,12 @@ impl Account<'_> {
     /// Its own counters.
     pub fn own(&mut self) -> &mut OwnCounts {
         &mut self.counts.parts.at(self.part).counters
+    }
+
+    /// References in the background, from this cache level on.
+    pub fn step_from(&mut self, begins: Begins, addresses: &[u64]) {
+        let memory = &mut self.counts.parts.at(self.part).memory;
+        self.port.step_from(begins, Purpose::Background, addresses, memory);
     }
 }
 
@@ -331,4 +363,9 @@ macro_rules! additions {
 additions! {
     range,
     runs,
+    pom,
+    victima,
+    spectlb,
+    spot,
+    asap,
 }

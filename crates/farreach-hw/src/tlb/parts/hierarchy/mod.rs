@@ -237,11 +237,20 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
 
     /// Walks for a page that no TLB and no addition has.
     fn walk(&mut self, at: Lookup, pte: Pte, by: Guest) {
-        let Hierarchy { walker, tables, port, counts, .. } = self;
+        let Hierarchy { walker, tables, port, counts, additions, .. } = self;
+        // Nobody else asks for the last walk.
+        let before = (!additions.is_empty()).then(|| counts.walk.by_level());
+        if before.is_some() {
+            port.walk_begins();
+        }
         match (by, tables) {
             (Guest::Tables, None) => walker.walk(at, pte, counts, port),
             (Guest::Tables, Some(tables)) => tables.walk(at.asid, at.vpn, port, counts),
             (Guest::Registers, _) => walker.walk_host(pte, counts, port),
+        }
+        if let Some(before) = before {
+            let after = counts.walk.by_level();
+            port.walk_ends(std::array::from_fn(|level| after[level] - before[level]));
         }
     }
 
@@ -329,11 +338,10 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
         second: impl FnOnce(&mut S) -> u64,
         mut addition: impl FnMut(&mut dyn Addition, &mut Account) -> u64,
     ) -> u64 {
-        let counts = &mut self.counts;
-        let each = self
-            .additions
+        let Hierarchy { additions, counts, port, .. } = self;
+        let each = additions
             .iter_mut()
-            .map(|placed| addition(&mut *placed.addition, &mut Account { counts, part: placed.part }));
+            .map(|placed| addition(&mut *placed.addition, &mut Account { counts, port, part: placed.part }));
         each.sum::<u64>() + second(&mut self.second)
     }
 }
@@ -420,6 +428,12 @@ impl<S: SecondLevel + 'static> Capabilities for Hierarchy<S> {
     }
     fn port(&mut self) -> Option<&mut Port> {
         Some(&mut self.port).filter(|port| port.by_caches())
+    }
+    fn lost_lines(&mut self) {
+        let Hierarchy { additions, counts, port, .. } = self;
+        for Placed { addition, part, .. } in additions {
+            addition.lost_lines(&mut Account { counts, port, part: *part });
+        }
     }
     fn set_bits(&self, largest: u8) -> Result<Range<u32>, String> {
         if self.coalesce > 0 {

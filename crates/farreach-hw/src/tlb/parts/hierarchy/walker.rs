@@ -123,6 +123,18 @@ impl Walker {
         }
     }
 
+    /// What a demand walk for this page would read first, changing nothing (VIC-2). Where references go through caches.
+    pub fn first_read(&mut self, asid: Asid, vpn: Vpn, pte: Pte) -> NodeRead {
+        let (radix, levels) = (self.radix, self.caches.len() as u8 + 1);
+        let leaf = leaf_level(pte.order, radix);
+        let has = |level: &u8| {
+            let cache = self.caches[usize::from(*level) - 1].as_ref();
+            cache.is_some_and(|cache| cache.find(Tag::of(asid, vpn, radix * level)).is_some())
+        };
+        let from = (leaf + 1..levels).find(has).unwrap_or(levels);
+        self.read(Entry::on_the_way(asid, vpn, from - 1))
+    }
+
     /// A walk in the background (PB-7), on the account of an addition: as a demand walk, but it ends at the first entry
     /// that is absent, and may be for a page that is not mapped. Not in virtual machines.
     pub fn walk_ahead(

@@ -1,0 +1,121 @@
+//! Machines with additions, for tests: lookups and changes on a page table, with caches lent where there are any.
+
+mod hand;
+mod streams;
+mod world;
+
+use super::{ADDITIONS, ListedAddition};
+use crate::cache::Levels;
+use crate::cache::levels::LINE_SHIFT;
+use crate::tlb::contract::{EntryView, Lookup, Outcome, Tlb};
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::{design, keys_of};
+use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
+use farreach_types::counts::{PartCounts, TlbCounts};
+use farreach_types::event::Kind;
+use farreach_types::params::Params;
+use farreach_types::translation::{PageTableView, Translation};
+use serde_json::{Map, Value};
+use world::World;
+
+/// The keys of a hierarchy, as on the command line.
+type Keys<'a> = &'a [(&'a str, &'a str)];
+
+fn params(keys: Keys) -> Result<Params, String> {
+    let given: Map<String, Value> = keys.iter().map(|(key, value)| (key.to_string(), (*value).into())).collect();
+    let design = design("hierarchy").unwrap();
+    Params::resolve(&keys_of(design, &given), &given)
+}
+
+fn refusal(keys: Keys) -> String {
+    let build = |params: &Params| (design("hierarchy").unwrap().build)(params).map(|_| ());
+    params(keys).and_then(|params| build(&params)).expect_err("it was not refused")
+}
+
+/// A hierarchy without a filter, with its caches.
+struct Machine {
+    tlb: Box<dyn Tlb>,
+    caches: Option<Box<Levels>>,
+    unfiltered: Unfiltered,
+}
+
+impl Machine {
+    fn new(keys: Keys) -> Machine {
+        let params = params(keys).unwrap();
+        let mut tlb = (design("hierarchy").unwrap().build)(&params).unwrap();
+        let caches = tlb.port().map(|_| Box::new(Levels::new(&params).unwrap()));
+        Machine { tlb, caches, unfiltered: Unfiltered::default() }
+    }
+
+    /// Does something with the caches lent.
+    fn with<R>(&mut self, act: impl FnOnce(&mut dyn Tlb, &mut Unfiltered) -> R) -> R {
+        self.exchange();
+        let result = act(&mut *self.tlb, &mut self.unfiltered);
+        self.tlb.lost_lines();
+        self.exchange();
+        self.unfiltered.clear();
+        result
+    }
+
+    fn exchange(&mut self) {
+        if let Some(caches) = &mut self.caches {
+            self.tlb.port().unwrap().exchange(caches);
+        }
+    }
+
+    /// A lookup from an instruction, and the reference behind it.
+    fn look_up(&mut self, world: &World, asid: u32, vpn: u64, kind: Kind, pc: u64) -> Outcome {
+        let at = Lookup { asid: Asid(asid), vpn: Vpn(vpn), kind };
+        let pte = world.pte(at.asid, at.vpn).expect("mapped");
+        self.tlb.latest_fetch(pc);
+        let outcome = self.with(|tlb, unfiltered| tlb.access(at, pte, world, unfiltered).outcome);
+        let truth = Translation { pfn: pte.pfn, attr: pte.attr };
+        assert_eq!(self.tlb.probe(at.asid, at.vpn, kind), Some(truth), "XC-3: {at:?}");
+        if let Some(caches) = &mut self.caches {
+            let line = (pte.pfn.0 << (BASE_SHIFT - LINE_SHIFT)) | (vpn % 64);
+            caches.reference(usize::from(kind != Kind::Fetch), line, kind == Kind::Store);
+            self.with(|_, _| ());
+        }
+        outcome
+    }
+
+    fn load(&mut self, world: &World, vpn: u64) -> Outcome {
+        self.look_up(world, 0, vpn, Kind::Load, 0)
+    }
+
+    fn change(&mut self, asid: u32, pages: VpnRange) {
+        self.with(|tlb, unfiltered| tlb.invalidate(Asid(asid), pages, unfiltered));
+    }
+
+    fn counts(&self) -> &TlbCounts {
+        self.tlb.counts()
+    }
+
+    fn part(&self, name: &str) -> PartCounts {
+        self.counts().parts.get(name).expect(name).clone()
+    }
+
+    /// A counter of the first of its additions.
+    fn count(&self, name: &str) -> u64 {
+        self.counts().parts.iter().next().expect("an addition").1.counters.get(name)
+    }
+
+    /// The entries in the first slots.
+    fn entries(&self, slots: usize) -> Vec<EntryView> {
+        self.tlb.entries_in(0..slots)
+    }
+
+    /// Holds all laws of its additions.
+    fn check_laws(&self) {
+        for (name, part) in self.counts().parts.iter() {
+            for law in listed(name).laws {
+                let (left, right) = (law.sides)(part, self.counts());
+                assert_eq!(left, right, "{name}: {}: {part:?}", law.name);
+            }
+        }
+    }
+}
+
+fn listed(name: &str) -> &'static ListedAddition {
+    ADDITIONS.iter().find(|listed| listed.name == name).expect("it is in the registry")
+}
