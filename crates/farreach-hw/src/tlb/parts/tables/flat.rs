@@ -146,8 +146,8 @@ mod tests {
             let mut bench = flat(given.clone());
             let mut sum = 0;
             for i in 0..10 {
-                bench.map(0, 3 << 18 | i * 1000, 0);
-                sum += bench.walk(0, 3 << 18 | i * 1000).references;
+                bench.map(0, (3 << 18) + i * 1000, 0);
+                sum += bench.walk(0, (3 << 18) + i * 1000).references;
             }
             assert_eq!(sum, references, "{given}");
             bench.check();

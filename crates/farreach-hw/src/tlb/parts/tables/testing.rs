@@ -99,6 +99,6 @@ impl Bench {
 
     pub fn check(&self) {
         self.table.check(&mut self.all().into_iter());
-        assert_eq!(self.count("table_bytes"), self.table.bytes(), "T-8: bytes are the sum of the parts");
+        assert_eq!(self.count("table_bytes"), self.table.bytes(), "bytes are the sum of the parts");
     }
 }

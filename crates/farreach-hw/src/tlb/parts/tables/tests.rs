@@ -1,4 +1,4 @@
-//! All tables: random streams through [`Table`] (T-8), and whole machines against the radix tree (PT-1).
+//! All tables: random streams through [`Table`], and whole machines against the radix tree (PT-1).
 
 use super::testing::Bench;
 use super::*;
