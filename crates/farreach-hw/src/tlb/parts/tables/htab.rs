@@ -55,7 +55,6 @@ pub const LISTED: ListedTable = ListedTable {
         },
     }],
     build: |params, _| Ok(Box::new(Htab::new(params))),
-    ..ListedTable::NEW
 };
 
 const FOUND_PRIMARY: usize = OWN;

@@ -41,7 +41,7 @@ impl Upkeep<'_> {
 }
 
 /// Eight pages with this number, and which of them are mapped; none: no entry.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Debug)]
 struct Entry {
     tag: u64,
     pages: u8,
@@ -190,6 +190,9 @@ impl Elastic {
     fn insert(&mut self, mut entry: Entry, upkeep: &mut Upkeep) {
         while let Err(left) = self.place(entry, upkeep) {
             entry = left;
+            // Digits of small tags are 0 in all later tables, so that no size helps.
+            let is_hopeless = upkeep.rules.identity && self.old.share(self.entries) < 1.0 / 64.0;
+            assert!(!is_hopeless, "ec_hash = identity has no place for {entry:?}: use mix");
             match &self.new {
                 None => self.begin(self.old.many * upkeep.rules.scale, upkeep),
                 Some(new) => self.complete(new.generation, upkeep),

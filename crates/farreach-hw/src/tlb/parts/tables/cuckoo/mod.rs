@@ -89,7 +89,7 @@ pub const EC_HASH: Key = Key {
     default: "mix",
     allowed: Allowed::OneOf(&["mix", "identity"]),
     about: "table = cuckoo: how an entry is found: by mixed bits, or by bits of the number, other ones in each way, for \
-            hand-made tests",
+            hand-made tests; tables that grow need mix",
 };
 
 /// The table as the registry knows it.
@@ -127,7 +127,6 @@ pub const LISTED: ListedTable = ListedTable {
         },
     }],
     build: |params, _| Ok(Box::new(Cuckoo::new(params))),
-    ..ListedTable::NEW
 };
 
 const COMPLETE: usize = OWN;

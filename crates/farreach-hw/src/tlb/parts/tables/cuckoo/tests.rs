@@ -115,7 +115,7 @@ fn every_page_is_found_whatever_happens() {
         json!({"ec_entries": 1, "ec_retries": 2}),
         json!({"ec_entries": 4, "ec_retries": 1, "ec_threshold": 0.9}),
         json!({"ec_entries": 4, "ec_ways": 2, "ec_scale": 4, "ec_moves": 3}),
-        json!({"ec_entries": 8, "ec_ways": 4, "ec_hash": "identity", "cwc_pmd": 1}),
+        json!({"ec_entries": 8, "ec_ways": 4, "cwc_pmd": 1}),
     ]
     .into_iter()
     .enumerate()
@@ -149,4 +149,23 @@ fn every_page_is_found_whatever_happens() {
         bench.end(0);
         assert_eq!(bench.count("table_bytes"), 0, "{given}");
     }
+}
+
+/// HW-11: way i looks at the i-th digit of the tag, in base 8 here.
+#[test]
+fn identity_is_by_digits() {
+    let mut bench = cuckoo(json!({"ec_entries": 8, "ec_ways": 2, "ec_hash": "identity"}));
+    for tag in [0o21, 0o31, 0o22, 0o43] {
+        bench.map(0, tag * 8, 0);
+        bench.check();
+    }
+    assert!([0o21, 0o31, 0o22, 0o43].iter().all(|tag| bench.walk(0, tag * 8).references >= 2));
+    assert_eq!(bench.count("resizes"), 0);
+}
+
+#[test]
+#[should_panic = "ec_hash = identity has no place"]
+fn identity_can_fail_for_good() {
+    let mut bench = cuckoo(json!({"ec_entries": 8, "ec_ways": 2, "ec_hash": "identity"}));
+    (0..4).for_each(|i| bench.map(0, (i << 6) * 8, 0));
 }

@@ -43,7 +43,6 @@ pub const LISTED: ListedTable = ListedTable {
         let tree = Tree::new(params, Merging::NONE, false)?;
         Ok(Box::new(Dmt { tree, regions: Regions::default(), registers: params.int(DMT_REGISTERS.name) as usize }))
     },
-    ..ListedTable::NEW
 };
 
 const COVERED: usize = OWN;
