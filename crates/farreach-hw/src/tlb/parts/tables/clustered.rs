@@ -1,6 +1,6 @@
-//! A clustered page table (CL; Talluri, Hill and Khalidi, SOSP 1995): hashed by blocks of pages in a row. A node has the
-//! mappings of a block. Where a superpage covers the block, the node has one mapping, and every block of the superpage
-//! has such a node.
+//! A clustered page table (CL; Talluri, Hill and Khalidi, SOSP 1995): hashed by blocks of pages in a row. A node has
+//! the mappings of a block. Where a superpage covers the block, the node has one mapping, and every block of the
+//! superpage has such a node.
 
 use super::memory::{COLLISIONS, LINE, PTE, WRITES, counted, gave, took};
 use super::{ListedTable, Mapping, Places, Reads, Table, mix};

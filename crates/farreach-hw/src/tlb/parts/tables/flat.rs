@@ -1,5 +1,5 @@
-//! Flattened page tables (FL; Park and others, ASPLOS 2022): a radix tree in which two levels can be one node of 2 MB, so
-//! that a walk has fewer references. With the walk caches of the radix walker.
+//! Flattened page tables (FL; Park and others, ASPLOS 2022): a radix tree in which two levels can be one node of 2 MB,
+//! so that a walk has fewer references. With the walk caches of the radix walker.
 
 use super::memory::{OWN, WRITES, counted};
 use super::tree::{LEVELS, Merging, Tree};

@@ -1,5 +1,6 @@
 //! A hashed page table with open addressing (HT; Yaniv and Tsafrir, SIGMETRICS 2016): a bucket is one line with the
-//! entries of eight pages in a row, and the search goes on from bucket to bucket until it meets the tag or an empty one.
+//! entries of eight pages in a row, and the search goes on from bucket to bucket until it meets the tag or an empty
+//! one.
 
 use super::memory::{COLLISIONS, LINE, MOVES, ORDERS, RESIZES, WRITES, counted, gave, took};
 use super::{ListedTable, Mapping, Places, Reads, Table, mix};
@@ -28,8 +29,8 @@ pub const HT_SIZES: Key = Key {
     name: "ht_sizes",
     default: "used",
     allowed: Allowed::OneOf(&["used", "all"]),
-    about: "table = hashed: page sizes that a walk searches: used: those that the process has pages of; all: all, each \
-            in a table that the process has from its first page on",
+    about: "table = hashed: page sizes that a walk searches: used: those that the process has pages of; all: all, \
+            each in a table that the process has from its first page on",
 };
 /// HT-6.
 pub const HT_ORDER: Key = Key {

@@ -2,9 +2,9 @@
 //! in the registry at the end of this one.
 //!
 //! A table holds the translations of the operating system's page table and answers nothing by itself: hits and
-//! misses of TLBs do not depend on it, only the references of walks, their steps, and the memory of tables. It is told of
-//! every page that is mapped and unmapped, as the operating system's page table changes, so that its size, its chains
-//! and its collisions are those of the program.
+//! misses of TLBs do not depend on it, only the references of walks, their steps, and the memory of tables. It is told
+//! of every page that is mapped and unmapped, as the operating system's page table changes, so that its size, its
+//! chains and its collisions are those of the program.
 
 mod held;
 mod memory;

@@ -256,8 +256,8 @@ impl Tree {
         path
     }
 
-    /// Walks along a path (FL-3): from the deepest cached entry on. Entries that were read are cached, top first, except
-    /// the last. Returns whether an entry was cached.
+    /// Walks along a path (FL-3): from the deepest cached entry on. Entries that were read are cached, top first,
+    /// except the last. Returns whether an entry was cached.
     pub fn walk(&mut self, asid: Asid, vpn: Vpn, path: &Path, reads: &mut Reads) -> bool {
         let Tree { caches, ignored_report, .. } = self;
         let Some((last, above)) = path.entries[..path.many].split_last() else { return false };

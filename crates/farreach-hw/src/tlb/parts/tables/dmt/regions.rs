@@ -73,10 +73,10 @@ impl Regions {
         (of == asid && vpn.0 < region.end).then_some((first, region))
     }
 
-    /// How many regions of the process are larger than this one.
-    pub fn rank(&self, asid: Asid, first: u64, region: &Region) -> usize {
+    /// Whether the region is among this many of the largest of the process (DM-1).
+    pub fn is_among(&self, many: usize, asid: Asid, first: u64, region: &Region) -> bool {
         let largest = (asid, Reverse(u64::MAX), 0);
-        self.ranking.range(largest..(asid, Reverse(region.pages), first)).count()
+        self.ranking.range(largest..(asid, Reverse(region.pages), first)).take(many).count() < many
     }
 
     fn put(&mut self, asid: Asid, first: u64, region: Region) {
