@@ -44,7 +44,7 @@ pub const HT_HASH: Key = Key {
     name: "ht_hash",
     default: "mix",
     allowed: Allowed::OneOf(&["mix", "identity"]),
-    about: "table = hashed: how a bucket is found: by mixed bits, or by the low bits of the number, for hand-made tests",
+    about: "table = hashed: how a bucket is found: by mixed bits, or by the low bits of the tag, for hand-made tests",
 };
 
 /// The table as the registry knows it.

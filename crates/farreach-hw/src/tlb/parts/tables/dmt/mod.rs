@@ -87,7 +87,8 @@ impl Table for Dmt {
     fn walk(&mut self, asid: Asid, vpn: Vpn, mapping: Option<Mapping>, reads: &mut Reads) {
         let region = self.regions.of(asid, vpn);
         let entries = region.map(|(first, region)| region.entries(first, vpn));
-        let is_covered = region.is_some_and(|(first, region)| self.regions.is_among(self.registers, asid, first, region));
+        let is_covered =
+            region.is_some_and(|(first, region)| self.regions.is_among(self.registers, asid, first, region));
         if let (true, Some((page, superpage))) = (is_covered, entries) {
             match superpage {
                 Some(superpage) => reads.step(&[page, superpage]),
