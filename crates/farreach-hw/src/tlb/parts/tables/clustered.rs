@@ -256,7 +256,7 @@ mod tests {
     use super::super::testing::Bench;
     use serde_json::json;
 
-    /// The hand-worked case of CL-4.
+    /// The hand-worked case of CL-4: CL-1, CL-3.
     #[test]
     fn two_blocks_in_one_bucket() {
         let mut bench = Bench::new(json!({"table": "clustered", "cl_buckets": 1}));

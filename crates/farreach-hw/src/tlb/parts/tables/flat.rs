@@ -129,7 +129,7 @@ mod tests {
         Bench::new(all)
     }
 
-    /// The hand-worked case of FL-6: ten pages in one GB.
+    /// FL-1, FL-3, a hand-worked case: ten pages in one GB.
     #[test]
     fn ten_pages_in_one_gigabyte() {
         for (given, references) in [

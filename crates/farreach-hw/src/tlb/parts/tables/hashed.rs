@@ -66,7 +66,7 @@ enum Bucket {
     Empty,
     /// All its pages went (HT-4).
     Tombstone,
-    /// Eight pages with this number, and which of them are mapped.
+    /// Eight pages with this number (HT-1), and which of them are mapped.
     Live { tag: u64, pages: u8 },
 }
 
@@ -122,7 +122,7 @@ impl Buckets {
         self.buckets.len() as u64 * LINE
     }
 
-    /// The bucket with the tag, or the empty one at which the search ends; passes on each that is read.
+    /// The bucket with the tag (HT-2), or the empty one at which the search ends; passes on each that is read.
     fn search(&self, start: usize, tag: u64, mut read: impl FnMut(u64)) -> Option<usize> {
         for i in 0..self.buckets.len() {
             let at = (start + i) & (self.buckets.len() - 1);
@@ -245,6 +245,7 @@ impl Table for Hashed {
         }
     }
 
+    /// There is no walk cache (HT-7).
     fn walk(&mut self, asid: Asid, vpn: Vpn, mapping: Option<Mapping>, reads: &mut Reads) {
         for order in self.orders {
             let Some(table) = self.tables.get(&(asid, order)) else { continue };
@@ -304,7 +305,7 @@ mod tests {
         Bench::new(given)
     }
 
-    /// The hand-worked case of HT-7.
+    /// The hand-worked case of HT-7: HT-1, HT-2, HT-3, HT-4.
     #[test]
     fn three_clusters_in_a_row() {
         let mut bench = by_hand(json!({}));

@@ -150,6 +150,7 @@ impl Table for Htab {
         let page = (asid, vpn);
         let found = self.find(page);
         let lines = GROUP as u64 * self.pte / LINE;
+        // HB-3: line by line, up to the one with the entry.
         'search: for (which, group) in self.groups(page).into_iter().enumerate() {
             for line in 0..lines {
                 let byte = group as u64 * lines * LINE + line * LINE;
@@ -199,7 +200,7 @@ mod tests {
     use farreach_types::addr::Asid;
     use serde_json::json;
 
-    /// The hand-worked case of HB-6.
+    /// The hand-worked case of HB-6, with HB-5.
     #[test]
     fn the_ninth_page_of_a_group_overwrites_the_first() {
         let mut bench = Bench::new(json!({"table": "htab", "htab_groups": 1}));

@@ -114,7 +114,7 @@ pub(in crate::tlb) trait Table: Send {
     /// Another process runs; `process_ids`: caches of the walker may keep what they have.
     fn switch(&mut self, _to: Asid, _process_ids: bool) {}
     /// Walks for a page, through `reads`. `mapping`: what maps it, if anything does; the walk must come to it by the
-    /// table's own means, and end with the same answer.
+    /// table's own means, and end with the same answer (HW-5).
     fn walk(&mut self, asid: Asid, vpn: Vpn, mapping: Option<Mapping>, reads: &mut Reads);
     /// Bytes of all its memory, part by part.
     #[cfg(test)]

@@ -1,6 +1,8 @@
 //! A table on a bench: what tests of one table need.
 
+use super::memory::PTE;
 use super::*;
+use crate::cache::NodeRead;
 use crate::tlb::keys_of;
 use crate::tlb::registry::design;
 use farreach_types::counts::{PartCounts, StepCounts};
@@ -28,7 +30,7 @@ impl Bench {
         let mut part = PartCounts::default();
         part.counters.reset(&listed.counters.iter().map(|counter| counter.name).collect::<Vec<_>>());
         let table = (listed.build)(&params, 96)?;
-        Ok(Bench { params, table, mappings: BTreeMap::new(), port: Port::new(false), part })
+        Ok(Bench { params, table, mappings: BTreeMap::new(), port: Port::new(true), part })
     }
 
     fn mapping(asid: u32, vpn: u64, order: u8) -> Mapping {
@@ -90,6 +92,8 @@ impl Bench {
         let mut reads = Reads { purpose, port: &mut self.port, memory: &mut memory, own, references: 0, failed: false };
         self.table.walk(Asid(asid), Vpn(vpn), mapping, &mut reads);
         assert_eq!(reads.references, memory.made.references + memory.made.background_references);
+        let is_in_tables = |read: NodeRead| read.address >= Places::FIRST && read.address.is_multiple_of(PTE);
+        assert!(self.port.recorded().all(is_in_tables), "memory of tables is above that of programs");
         memory.made
     }
 

@@ -55,6 +55,7 @@ fn is_free(bench: &Bench, asid: u32, vpn: u64, order: u8) -> bool {
     bench.of(asid, vpn).is_none() && !bench.all().iter().any(inside)
 }
 
+/// PT-2, PT-3, HW-5: with the checks of [`Bench`].
 #[test]
 fn every_mapped_page_is_found_and_no_other() {
     for (i, given) in machines().into_iter().enumerate() {

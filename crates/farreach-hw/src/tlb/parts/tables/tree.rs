@@ -108,7 +108,7 @@ impl Tree {
         self.levels - 1
     }
 
-    /// Bytes of a node.
+    /// Bytes of a node (FL-5).
     fn node_bytes(&self, level: u8, is_merged: bool) -> u64 {
         match (level, is_merged) {
             (_, true) => PTE << (2 * RADIX),

@@ -69,7 +69,7 @@ fn caches_of_rows() {
     assert_eq!((bench.count("complete"), bench.count("cwc_lookups"), bench.count("cwt_references")), (2, 0, 0));
 }
 
-/// EC-2, EC-4: while it grows a table has both, and a walk still reads as many entries as there are ways.
+/// EC-1, EC-2, EC-4: while it grows a table has both, and a walk still reads as many entries as there are ways.
 #[test]
 fn it_grows_while_it_is_in_use() {
     let mut bench = cuckoo(json!({"ec_entries": 64, "cwc_pmd": 0, "cwc_pud": 0}));

@@ -90,6 +90,7 @@ impl Table for Dmt {
         let is_covered =
             region.is_some_and(|(first, region)| self.regions.is_among(self.registers, asid, first, region));
         if let (true, Some((page, superpage))) = (is_covered, entries) {
+            // DM-2, DM-3: one step.
             match superpage {
                 Some(superpage) => reads.step(&[page, superpage]),
                 None => reads.step(&[page]),
@@ -131,7 +132,7 @@ mod tests {
     use super::super::testing::Bench;
     use serde_json::json;
 
-    /// The hand-worked case of DM-5.
+    /// The hand-worked case of DM-5: DM-1.
     #[test]
     fn seventeen_regions_of_equal_size() {
         let mut bench = Bench::new(json!({"table": "dmt"}));
