@@ -1,11 +1,12 @@
 //! A hashed page table with open addressing (HT; Yaniv and Tsafrir, SIGMETRICS 2016): a bucket is one line with the
-//! entries of eight pages in a row, and the search goes on from bucket to bucket until it meets the tag or an empty one.
+//! entries of eight pages in a row, and the search goes on from bucket to bucket until it meets the tag or an empty
+//! one.
 
+use super::memory::{COLLISIONS, LINE, MOVES, ORDERS, RESIZES, WRITES, counted, gave, took};
 use super::{ListedTable, Mapping, Places, Reads, Table, mix};
-use crate::tlb::parts::additions::Counter;
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::counts::OwnCounts;
-use farreach_types::params::{Allowed, Key, Params};
+use farreach_types::params::{Allowed, Key, Params, SEED};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -28,45 +29,36 @@ pub const HT_SIZES: Key = Key {
     name: "ht_sizes",
     default: "used",
     allowed: Allowed::OneOf(&["used", "all"]),
-    about: "table = hashed: page sizes that a walk searches: those that the process has pages of, or all",
+    about: "table = hashed: page sizes that a walk searches: used: those that the process has pages of; all: all, \
+            each in a table that the process has from its first page on",
+};
+/// HT-6.
+pub const HT_ORDER: Key = Key {
+    name: "ht_order",
+    default: "4K+2M+1G",
+    allowed: Allowed::Texts,
+    about: "table = hashed: the order in which a walk searches the page sizes; all three, each once",
 };
 /// HW-11.
 pub const HT_HASH: Key = Key {
     name: "ht_hash",
     default: "mix",
     allowed: Allowed::OneOf(&["mix", "identity"]),
-    about: "table = hashed: how a bucket is found: by mixed bits, or by the low bits of the number, for hand-made tests",
+    about: "table = hashed: how a bucket is found: by mixed bits, or by the low bits of the tag, for hand-made tests",
 };
 
 /// The table as the registry knows it.
 pub const LISTED: ListedTable = ListedTable {
     name: "hashed",
     about: "a hash table with open addressing, eight pages to a line (HT)",
-    keys: &[&HT_BUCKETS, &HT_LOAD, &HT_SIZES, &HT_HASH],
-    counters: &[
-        Counter::new("table_bytes", "bytes of all tables now"),
-        Counter::new("table_bytes_most", "most bytes of all tables at any time"),
-        Counter::new("table_contiguous", "bytes of the largest piece of memory in a row that a table needed"),
-        Counter::new("resizes", "times that a table doubled"),
-        Counter::new("moves", "buckets that were moved by that"),
-        Counter::new("collisions", "buckets of demand walks that had other pages"),
-        Counter::new("table_writes", "entries that the system wrote"),
-    ],
-    build: |params, seed| Ok(Box::new(Hashed::new(params, seed))),
+    keys: &[&HT_BUCKETS, &HT_LOAD, &HT_SIZES, &HT_ORDER, &HT_HASH],
+    counters: counted! {
+        moves: "buckets that were moved by that",
+        collisions: "buckets of demand walks that had other pages",
+    },
+    build: |params, _| Ok(Box::new(Hashed::new(params)?)),
     ..ListedTable::NEW
 };
-
-/// Places in [`LISTED`]'s counters.
-const BYTES: usize = 0;
-const BYTES_MOST: usize = 1;
-const CONTIGUOUS: usize = 2;
-const RESIZES: usize = 3;
-const MOVES: usize = 4;
-const COLLISIONS: usize = 5;
-const WRITES: usize = 6;
-
-/// Bytes of a bucket.
-const LINE: u64 = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Bucket {
@@ -74,7 +66,7 @@ enum Bucket {
     Empty,
     /// All its pages went (HT-4).
     Tombstone,
-    /// Eight pages with this number, and which of them are mapped.
+    /// Eight pages with this number (HT-1), and which of them are mapped.
     Live { tag: u64, pages: u8 },
 }
 
@@ -94,12 +86,27 @@ struct Hashed {
     first: usize,
     load: f64,
     all_sizes: bool,
+    /// In the order in which they are searched.
+    orders: [u8; 3],
     identity: bool,
     seed: u64,
 }
 
-/// The orders, as they are searched (HT-6).
-const ORDERS: [u8; 3] = [0, 9, 18];
+/// The orders of [`HT_ORDER`].
+fn orders(params: &Params) -> Result<[u8; 3], String> {
+    let texts = params.texts(HT_ORDER.name);
+    let place = |name: &str| texts.iter().position(|text| text == name);
+    let places = ["4K", "2M", "1G"].map(place);
+    let mut orders = [0; 3];
+    for (place, order) in places.into_iter().zip(ORDERS) {
+        let (Some(place), 3) = (place, texts.len()) else {
+            let (name, given) = (HT_ORDER.name, texts.join("+"));
+            return Err(format!("{name} = {given} is not allowed: {name} must have 4K, 2M and 1G, each once"));
+        };
+        orders[place] = order;
+    }
+    Ok(orders)
+}
 
 impl Buckets {
     fn new(many: usize, places: &mut Places) -> Buckets {
@@ -115,7 +122,7 @@ impl Buckets {
         self.buckets.len() as u64 * LINE
     }
 
-    /// The bucket with the tag, or the empty one at which the search ends; passes on each that is read.
+    /// The bucket with the tag (HT-2), or the empty one at which the search ends; passes on each that is read.
     fn search(&self, start: usize, tag: u64, mut read: impl FnMut(u64)) -> Option<usize> {
         for i in 0..self.buckets.len() {
             let at = (start + i) & (self.buckets.len() - 1);
@@ -142,16 +149,17 @@ impl Buckets {
 }
 
 impl Hashed {
-    fn new(params: &Params, seed: u64) -> Hashed {
-        Hashed {
+    fn new(params: &Params) -> Result<Hashed, String> {
+        Ok(Hashed {
             tables: HashMap::default(),
             places: Places::new(),
             first: params.int(HT_BUCKETS.name) as usize,
             load: params.number(HT_LOAD.name),
             all_sizes: params.text(HT_SIZES.name) == "all",
+            orders: orders(params)?,
             identity: params.text(HT_HASH.name) == "identity",
-            seed,
-        }
+            seed: params.int(SEED.name),
+        })
     }
 
     /// Where the search for a tag starts among this many buckets.
@@ -182,26 +190,21 @@ impl Hashed {
         *own.at(MOVES) += larger.live as u64;
         let (old, new) = (table.bytes(), larger.bytes());
         self.tables.insert((asid, order), larger);
-        count_bytes(own, new, old);
+        took(own, new);
+        gave(own, old);
     }
-}
-
-/// Memory was taken in one piece, and other memory given back.
-fn count_bytes(own: &mut OwnCounts, taken: u64, given: u64) {
-    *own.at(BYTES) += taken;
-    *own.at(BYTES_MOST) = (*own.at(BYTES_MOST)).max(*own.at(BYTES));
-    *own.at(CONTIGUOUS) = (*own.at(CONTIGUOUS)).max(taken);
-    *own.at(BYTES) -= given;
 }
 
 impl Table for Hashed {
     fn map(&mut self, mapping: Mapping, own: &mut OwnCounts) {
         let Mapping { asid, order, .. } = mapping;
         let (tag, page) = Hashed::number(mapping);
-        if !self.tables.contains_key(&(asid, order)) {
-            let new = Buckets::new(self.first, &mut self.places);
-            count_bytes(own, new.bytes(), 0);
-            self.tables.insert((asid, order), new);
+        for of in ORDERS {
+            if (of == order || self.all_sizes) && !self.tables.contains_key(&(asid, of)) {
+                let new = Buckets::new(self.first, &mut self.places);
+                took(own, new.bytes());
+                self.tables.insert((asid, of), new);
+            }
         }
         *own.at(WRITES) += 1;
         let start = self.start(asid, tag, self.tables[&(asid, order)].buckets.len());
@@ -237,13 +240,14 @@ impl Table for Hashed {
     fn gone(&mut self, asid: Asid, own: &mut OwnCounts) {
         for order in ORDERS {
             if let Some(table) = self.tables.remove(&(asid, order)) {
-                count_bytes(own, 0, table.bytes());
+                gave(own, table.bytes());
             }
         }
     }
 
+    /// There is no walk cache (HT-7).
     fn walk(&mut self, asid: Asid, vpn: Vpn, mapping: Option<Mapping>, reads: &mut Reads) {
-        for order in ORDERS {
+        for order in self.orders {
             let Some(table) = self.tables.get(&(asid, order)) else { continue };
             if table.live == 0 && !self.all_sizes {
                 continue;
@@ -268,6 +272,11 @@ impl Table for Hashed {
         debug_assert_eq!(mapping, None, "XC-3: {asid:?} {vpn:?} is mapped, and the walk did not find it");
     }
 
+    #[cfg(test)]
+    fn bytes(&self) -> u64 {
+        self.tables.values().map(Buckets::bytes).sum()
+    }
+
     fn check(&self, mappings: &mut dyn Iterator<Item = Mapping>) {
         let mut many = 0;
         for mapping in mappings {
@@ -281,5 +290,84 @@ impl Table for Hashed {
         let pages = |bucket: &Bucket| if let Bucket::Live { pages, .. } = bucket { pages.count_ones() } else { 0 };
         let held: u32 = self.tables.values().flat_map(|table| &table.buckets).map(pages).sum();
         assert_eq!(held, many, "pages in the table, and pages that are mapped");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::mix;
+    use super::super::testing::Bench;
+    use serde_json::json;
+
+    fn by_hand(more: serde_json::Value) -> Bench {
+        let mut given = json!({"table": "hashed", "ht_buckets": 8, "ht_load": 0.9, "ht_hash": "identity"});
+        given.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Bench::new(given)
+    }
+
+    /// The hand-worked case of HT-7: HT-1, HT-2, HT-3, HT-4.
+    #[test]
+    fn three_clusters_in_a_row() {
+        let mut bench = by_hand(json!({}));
+        for cluster in [0, 8, 16] {
+            bench.map(0, cluster * 8, 0);
+        }
+        let walked = bench.walk(0, 16 * 8);
+        assert_eq!((walked.references, walked.steps, bench.count("collisions")), (3, 3, 2));
+        bench.unmap(0, 8 * 8, 0);
+        assert_eq!(bench.walk(0, 16 * 8).references, 3);
+        assert_eq!(bench.ahead(0, 24 * 8), 4);
+        bench.map(0, 24 * 8, 0);
+        assert_eq!(bench.walk(0, 24 * 8).references, 2);
+        assert_eq!((bench.count("resizes"), bench.count("table_bytes")), (0, 512), "three of eight are in use");
+    }
+
+    /// HT-5: used buckets and tombstones count.
+    #[test]
+    fn it_doubles_when_more_are_used_than_its_load() {
+        let mut bench = by_hand(json!({"ht_load": 0.5}));
+        (0..4).for_each(|cluster| bench.map(0, cluster * 8, 0));
+        bench.unmap(0, 0, 0);
+        assert_eq!(bench.count("resizes"), 0);
+        bench.map(0, 4 * 8, 0);
+        let of = |name| bench.count(name);
+        assert_eq!([of("resizes"), of("moves"), of("table_bytes"), of("table_bytes_most")], [1, 4, 1024, 1536]);
+        assert_eq!(bench.count("table_contiguous"), 1024);
+        assert_eq!(bench.ahead(0, 0), 1, "the tombstone is gone");
+    }
+
+    /// HT-6.
+    #[test]
+    fn sizes_are_searched_in_order() {
+        for (more, small, large, absent) in [
+            (json!({}), 1, 2, 2),
+            (json!({"ht_order": "2M+4K+1G"}), 2, 1, 2),
+            (json!({"ht_sizes": "all"}), 1, 2, 3),
+        ] {
+            let mut bench = by_hand(more);
+            bench.map(0, 8, 0);
+            bench.map(0, 512, 9);
+            assert_eq!([8, 512].map(|page| bench.walk(0, page).references), [small, large]);
+            assert_eq!(bench.ahead(0, 8 << 18 | 8 << 9 | 16), absent, "not mapped");
+        }
+        let keys = json!({"table": "hashed", "ht_order": "4K+2M"});
+        let refusal = Bench::build(keys).err().unwrap();
+        assert_eq!(refusal, "ht_order = 4K+2M is not allowed: ht_order must have 4K, 2M and 1G, each once");
+    }
+
+    /// HT-8.
+    #[test]
+    fn walks_are_as_long_as_expected() {
+        for (load, expected) in [(0.5, 1.5), (0.6, 1.75)] {
+            let buckets = 1 << 18;
+            let mut bench = Bench::new(json!({"table": "hashed", "ht_buckets": buckets, "ht_load": 0.9}));
+            let many = (f64::from(buckets) * load) as u64;
+            let clusters: Vec<u64> = (0..many).map(|i| mix(i, 7) >> 16).collect();
+            clusters.iter().for_each(|cluster| bench.map(0, cluster * 8, 0));
+            let references: u64 = clusters.iter().map(|cluster| bench.walk(0, cluster * 8).references).sum();
+            let mean = references as f64 / many as f64;
+            assert!((mean / expected - 1.0).abs() < 0.02, "{mean} at {load}");
+            assert_eq!(bench.count("resizes"), 0);
+        }
     }
 }

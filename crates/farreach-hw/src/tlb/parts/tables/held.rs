@@ -39,6 +39,12 @@ impl Held {
         (of == asid && vpn.0 - first < 1 << order).then_some(Mapping { asid, vpn: Vpn(first), order })
     }
 
+    /// Whether something maps one of these pages.
+    pub fn any(&self, asid: Asid, pages: VpnRange) -> bool {
+        let mut inside = self.mappings.range((asid, pages.start.0)..(asid, pages.end().0));
+        inside.next().is_some() || self.mapping(asid, pages.start).is_some()
+    }
+
     fn within(&self, asid: Asid, pages: VpnRange) -> Vec<Mapping> {
         let from = self.mapping(asid, pages.start).map_or(pages.start, |mapping| mapping.vpn);
         let range = self.mappings.range((asid, from.0)..(asid, pages.end().0));

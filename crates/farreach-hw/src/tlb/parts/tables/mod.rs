@@ -2,11 +2,17 @@
 //! in the registry at the end of this one.
 //!
 //! A table holds the translations of the operating system's page table and answers nothing by itself: hits and
-//! misses of TLBs do not depend on it, only the references of walks, their steps, and the memory of tables. It is told of
-//! every page that is mapped and unmapped, as the operating system's page table changes, so that its size, its chains
-//! and its collisions are those of the program.
+//! misses of TLBs do not depend on it, only the references of walks, their steps, and the memory of tables. It is told
+//! of every page that is mapped and unmapped, as the operating system's page table changes, so that its size, its
+//! chains and its collisions are those of the program.
 
 mod held;
+mod memory;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod tree;
 
 use crate::cache::{At, Port, Purpose};
 use crate::tlb::parts::additions::{Counter, Law};
@@ -59,6 +65,8 @@ pub(in crate::tlb) struct Reads<'a> {
     /// The table's own counters; none in the background, where a walk is on the account of an addition.
     own: Option<&'a mut OwnCounts>,
     references: u64,
+    /// The walk ended without the page, though it is mapped.
+    failed: bool,
 }
 
 impl Reads<'_> {
@@ -72,6 +80,17 @@ impl Reads<'_> {
     pub fn background(&mut self, addresses: &[u64]) {
         self.references += addresses.len() as u64;
         self.port.step(Purpose::Background, addresses, self.memory);
+    }
+
+    /// Whether the program waits for the walk. Only then it may fault or call software (HW-10).
+    pub fn is_demand(&self) -> bool {
+        self.purpose == Purpose::Demand
+    }
+
+    /// The walk ends without the page, though that may be mapped. Only in the background.
+    pub fn fails(&mut self) {
+        debug_assert!(!self.is_demand(), "a demand walk finds what is mapped");
+        self.failed = true;
     }
 
     /// Counts in the table's counter at this place; nothing for a walk in the background.
@@ -95,8 +114,11 @@ pub(in crate::tlb) trait Table: Send {
     /// Another process runs; `process_ids`: caches of the walker may keep what they have.
     fn switch(&mut self, _to: Asid, _process_ids: bool) {}
     /// Walks for a page, through `reads`. `mapping`: what maps it, if anything does; the walk must come to it by the
-    /// table's own means, and end with the same answer.
+    /// table's own means, and end with the same answer (HW-5).
     fn walk(&mut self, asid: Asid, vpn: Vpn, mapping: Option<Mapping>, reads: &mut Reads);
+    /// Bytes of all its memory, part by part.
+    #[cfg(test)]
+    fn bytes(&self) -> u64;
     /// Checks that it holds exactly these mappings, in debug builds. Panics if not.
     fn check(&self, _mappings: &mut dyn Iterator<Item = Mapping>) {}
 }
@@ -166,6 +188,7 @@ impl Tables {
             memory: &mut part.memory,
             own: Some(&mut part.counters),
             references: 0,
+            failed: false,
         };
         self.table.walk(asid, vpn, mapping, &mut reads);
     }
@@ -179,17 +202,20 @@ impl Tables {
         memory: &mut MemoryCounts,
     ) -> Walked {
         let mapping = self.held.mapping(asid, vpn);
-        let mut reads = Reads { purpose: Purpose::Background, port, memory, own: None, references: 0 };
+        let mut reads = Reads { purpose: Purpose::Background, port, memory, own: None, references: 0, failed: false };
         self.table.walk(asid, vpn, mapping, &mut reads);
         let found = view.pte(asid, vpn);
         debug_assert_eq!(found.is_some(), mapping.is_some(), "{asid:?} {vpn:?}: the table was not told of a change");
-        Walked { references: reads.references, by_level: [0; 5], found }
+        Walked { references: reads.references, by_level: [0; 5], found: found.filter(|_| !reads.failed) }
     }
 
     /// See [`crate::tlb::OnMap::mapped`].
     pub fn mapped(&mut self, asid: Asid, pages: VpnRange, view: &dyn PageTableView, counts: &mut TlbCounts) {
         let own = &mut counts.parts.at(self.part).counters;
-        self.table.forget(asid, pages);
+        // Pages that are new are in no cache of a walker.
+        if self.held.any(asid, pages) {
+            self.table.forget(asid, pages);
+        }
         self.held.mapped(asid, pages, view, &mut *self.table, own);
         self.check();
     }
@@ -299,4 +325,9 @@ const NAMES: [&str; TABLES.len() + 1] = {
 
 tables! {
     hashed,
+    htab,
+    clustered,
+    cuckoo,
+    flat,
+    dmt,
 }
