@@ -6,6 +6,7 @@
 //! second level that answers fills the TLBs as a walk would have done (HW-3), so that the rest of the machine does not
 //! notice it. One addition can have several of these places.
 
+pub(in crate::tlb) mod prefetch;
 pub mod range;
 pub(in crate::tlb) mod runs;
 
@@ -107,10 +108,19 @@ impl Context<'_> {
     /// Walks the page table for a page in the background (PB-7), mapped or not, on the addition's account. Never
     /// faults; ends at the first node that is absent.
     pub fn walk_ahead(&mut self, asid: Asid, vpn: Vpn) -> Walked {
+        self.walk_behind(asid, vpn, true)
+    }
+
+    /// As [`Context::walk_ahead`], but the walk caches are not filled.
+    pub fn walk_aside(&mut self, asid: Asid, vpn: Vpn) -> Walked {
+        self.walk_behind(asid, vpn, false)
+    }
+
+    fn walk_behind(&mut self, asid: Asid, vpn: Vpn, fills: bool) -> Walked {
         let memory: &mut MemoryCounts = &mut self.counts.parts.at(self.part).memory;
         match &mut self.tables {
             Some(tables) => tables.walk_ahead((asid, vpn), self.table, self.port, memory),
-            None => self.walker.walk_ahead((asid, vpn), self.table, self.port, memory),
+            None => self.walker.walk_ahead((asid, vpn), fills, self.table, self.port, memory),
         }
     }
 
@@ -328,4 +338,5 @@ macro_rules! additions {
 additions! {
     range,
     runs,
+    prefetch,
 }
