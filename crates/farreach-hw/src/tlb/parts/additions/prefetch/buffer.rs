@@ -63,7 +63,8 @@ impl Buffer {
     /// The page that an entry has for this base page; of several the smallest. A promotion that moves nothing may leave
     /// base pages beside their superpage.
     pub fn find(&self, asid: Asid, vpn: Vpn) -> Option<Page> {
-        let pages = ORDERS.iter().filter(|order| self.live[index(**order)] > 0).map(|&order| Page::of(asid, vpn, order));
+        let pages =
+            ORDERS.iter().filter(|order| self.live[index(**order)] > 0).map(|&order| Page::of(asid, vpn, order));
         { pages }.find(|page| self.entries.contains(page))
     }
 

@@ -170,7 +170,10 @@ pub(super) const POINTER_WRITES: usize = 17;
 /// None, H2P, MASP, STP.
 pub(super) const CHOSEN: usize = 18;
 
-/// PB-10 and SBFP-6. Pages that go into the second level leave the third law there.
+/// PB-10 and SBFP-6. The references of PB-11 are `nodes`. Pages whose accessed bit the hardware would have to clear
+/// again (PB-12) are `evicted_unused`.
+///
+/// Pages that go into the second level leave the third law there.
 const LAWS: &[Law] = &[
     Law {
         name: "PB-10: candidates = filtered + walks",
@@ -184,10 +187,7 @@ const LAWS: &[Law] = &[
         name: "PB-10: prefetched + free = hits + evicted_unused + invalidated + resident + into_l2",
         sides: |part, _| {
             let sum = |names: &[&str]| names.iter().map(|name| part.counters.get(name)).sum();
-            (
-                sum(&["prefetched", "free"]),
-                sum(&["hits", "evicted_unused", "invalidated", "resident", "into_l2"]),
-            )
+            (sum(&["prefetched", "free"]), sum(&["hits", "evicted_unused", "invalidated", "resident", "into_l2"]))
         },
     },
     Law {

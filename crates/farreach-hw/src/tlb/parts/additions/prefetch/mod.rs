@@ -155,8 +155,8 @@ impl Prefetch {
                 Use::Nothing => {}
                 Use::Sample => self.free.sample(neighbour, distance),
                 Use::Fill => {
-                    let there = context.in_second(page.asid, vpn, miss.at.kind)
-                        || self.buffer.find(page.asid, vpn).is_some();
+                    let there =
+                        context.in_second(page.asid, vpn, miss.at.kind) || self.buffer.find(page.asid, vpn).is_some();
                     if !there {
                         self.bring(neighbour, (vpn, pte), Source::Free(distance), miss, context);
                     }
@@ -176,7 +176,7 @@ impl Prefetch {
             || self.filter == Filter::Both && context.in_first(at.asid, vpn, at.kind)
     }
 
-    /// The entry of a predicted page, with what it took to get it (PB-7, RP-5).
+    /// The entry of a predicted page, with what it took to get it (PB-7, RP-5). Nothing faults (HW-10).
     fn find(&mut self, asid: Asid, vpn: Vpn, context: &mut Context) -> Walked {
         if !self.reads_entries {
             return match self.fills_walk_caches {

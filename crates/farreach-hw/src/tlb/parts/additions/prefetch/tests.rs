@@ -5,7 +5,7 @@ mod random;
 mod rules;
 
 use super::*;
-use crate::tlb::contract::{Capabilities, OnDemotion, OnFetch, OnSwitch, Outcome, Tlb};
+use crate::tlb::contract::{OnDemotion, OnFetch, OnSwitch, Outcome, Tlb};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::hierarchy::{Hierarchy, Paging};
 use crate::tlb::{design, keys_of};

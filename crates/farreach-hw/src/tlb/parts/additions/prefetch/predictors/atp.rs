@@ -1,12 +1,12 @@
-//! ATP: one of three prefetchers, or none, whichever would have been right of late (ATP-1 to ATP-5).
+//! ATP: one of three prefetchers, or none, whichever would have been right of late (ATP-1 to ATP-6).
 //!
 //! Each child has a queue of the pages that it would have prefetched, whether it was chosen or not. A miss that is in
 //! queues moves three counters, and their top bits choose.
 
+use super::super::free::{Free, LINE};
 use super::h2p::H2p;
 use super::masp::Masp;
 use super::stp::Stp;
-use super::super::free::{Free, LINE};
 use super::{CHOSEN, Listed, Predictor, Trigger};
 use farreach_types::counts::OwnCounts;
 use farreach_types::params::{Allowed, Key, Params};
@@ -183,5 +183,83 @@ impl Predictor for Atp {
         self.stp.forget();
         self.queues = [Queue::default(); 3];
         self.counters = self.initial;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// ATP-2 to ATP-4: the counters of the table of section 2.4.
+    #[test]
+    fn atp_2_counters_by_hand() {
+        let (params, mut own) = super::super::defaults();
+        let mut atp = Atp::new(&params).unwrap();
+        let mut counters = |page| {
+            let made = super::super::drive(&mut atp, &[(page, None)], &mut own);
+            (atp.counters, made[0].clone())
+        };
+        assert_eq!(counters(0), ([127, 0, 0], vec![]));
+        assert_eq!(counters(1), ([128, 0, 1], vec![2]));
+        assert_eq!(counters(2), ([129, 0, 1], vec![3]));
+        let more: Vec<_> = (3..6).map(counters).collect();
+        assert_eq!(more.last(), Some(&([132, 0, 1], vec![6])));
+    }
+
+    /// ATP-3.
+    #[test]
+    fn atp_3_top_bits_choose() {
+        let (params, _) = super::super::defaults();
+        let mut atp = Atp::new(&params).unwrap();
+        let mut choice = |counters| {
+            atp.counters = counters;
+            atp.choice()
+        };
+        assert_eq!(
+            [[127, 63, 3], [128, 32, 3], [255, 31, 2], [128, 31, 1]].map(&mut choice),
+            [None, Some(0), Some(2), Some(1)]
+        );
+    }
+
+    /// ATP-2: every row of the table, and that counters saturate.
+    #[test]
+    fn atp_2_every_case() {
+        let (params, _) = super::super::defaults();
+        let mut atp = Atp::new(&params).unwrap();
+        let mut after = |hits: u8, before| {
+            atp.counters = before;
+            for (child, queue) in atp.queues.iter_mut().enumerate() {
+                *queue = Queue::default();
+                queue.add(if hits >> (2 - child) & 1 != 0 { 7 } else { 8 });
+            }
+            atp.update(7);
+            atp.counters
+        };
+        let all: Vec<_> = (0..8).map(|hits| after(hits, [100, 30, 1])).collect();
+        let expected: [[u8; 3]; 8] = [
+            [99, 30, 1],
+            [101, 29, 2],
+            [101, 29, 0],
+            [101, 29, 1],
+            [101, 31, 1],
+            [101, 30, 2],
+            [101, 30, 0],
+            [101, 30, 1],
+        ];
+        assert_eq!(all, expected);
+        assert_eq!(
+            [after(0, [0; 3]), after(4, MOST), after(5, MOST), after(2, [9, 0, 0])],
+            [[0, 0, 0], MOST, MOST, [10, 0, 0]]
+        );
+    }
+
+    /// ATP-1, ATP-4: sixteen pages, first in, first out; one that is there keeps its place.
+    #[test]
+    fn atp_4_queues() {
+        let mut queue = Queue::default();
+        (0..16).chain([0, 16]).for_each(|page| queue.add(page));
+        assert!(!queue.contains(0) && queue.contains(1) && queue.contains(16));
+        queue.add(17);
+        assert!(!queue.contains(1) && queue.contains(2));
     }
 }

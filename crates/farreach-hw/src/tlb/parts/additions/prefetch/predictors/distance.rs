@@ -61,6 +61,7 @@ impl Predictor for Distance {
         }
         let Some((previous, _)) = self.previous else { return };
         let distance = at.page - previous;
+        // DP-2.
         into.extend(self.rows.of(distance).iter().map(|next| at.page + next));
         if self.begins_at_lookup {
             self.rows.begin(distance);
@@ -78,5 +79,21 @@ impl Predictor for Distance {
     fn forget(&mut self) {
         self.rows.clear();
         self.previous = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DP-2, DP-3: what the golden stream leaves.
+    #[test]
+    fn dp_3_rows_by_hand() {
+        let (params, mut own) = super::super::defaults();
+        let mut distance = Distance::new(&params).unwrap();
+        let made = super::super::drive(&mut distance, &[1, 2, 4, 5, 7, 8].map(|page| (page, None)), &mut own);
+        assert_eq!(made, [vec![], vec![], vec![], vec![7], vec![8], vec![10]]);
+        let rows = [1, 2, 3, -1].map(|row| distance.rows.of(row).to_vec());
+        assert_eq!(rows, [vec![2], vec![1], vec![], vec![]]);
     }
 }

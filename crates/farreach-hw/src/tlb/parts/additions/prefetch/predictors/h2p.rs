@@ -13,12 +13,8 @@ pub const H2P_SIGNS: Key = Key {
 };
 
 /// The prefetcher as the registry knows it.
-pub const LISTED: Listed = Listed {
-    name: "h2p",
-    keys: &[&H2P_SIGNS],
-    build: |params| Ok(Box::new(H2p::new(params))),
-    ..Listed::NEW
-};
+pub const LISTED: Listed =
+    Listed { name: "h2p", keys: &[&H2P_SIGNS], build: |params| Ok(Box::new(H2p::new(params))), ..Listed::NEW };
 
 pub(super) struct H2p {
     both_signs: bool,

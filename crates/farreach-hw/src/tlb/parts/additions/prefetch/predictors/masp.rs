@@ -6,12 +6,8 @@ use farreach_types::counts::OwnCounts;
 use farreach_types::params::Params;
 
 /// The prefetcher as the registry knows it.
-pub const LISTED: Listed = Listed {
-    name: "masp",
-    needs_pc: true,
-    build: |params| Ok(Box::new(Masp::new(params)?)),
-    ..Listed::NEW
-};
+pub const LISTED: Listed =
+    Listed { name: "masp", needs_pc: true, build: |params| Ok(Box::new(Masp::new(params)?)), ..Listed::NEW };
 
 #[derive(Clone, Copy, Default)]
 struct Row {

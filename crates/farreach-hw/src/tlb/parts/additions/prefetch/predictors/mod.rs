@@ -152,6 +152,31 @@ const MANY: usize = {
     n
 };
 
+/// One miss of process 0 at a time, by one instruction, for a prefetcher alone. Returns what it predicts at each.
+#[cfg(test)]
+fn drive(predictor: &mut dyn Predictor, misses: &[(i64, Option<u64>)], own: &mut OwnCounts) -> Vec<Vec<i64>> {
+    let free = Free::new(&defaults().0).expect("defaults are allowed");
+    let each = |&(page, victim): &(i64, Option<u64>)| {
+        let victim = victim.map(|vpn| Victim { asid: Asid(0), vpn: farreach_types::addr::Vpn(vpn), order: 0 });
+        let at = Trigger { asid: Asid(0), page, order: 0, pc: 64, victim, free: &free };
+        let mut into = Vec::new();
+        predictor.predict(&at, &mut into, own);
+        predictor.train(&at, own);
+        into
+    };
+    misses.iter().map(each).collect()
+}
+
+/// The keys at their defaults, and the counters.
+#[cfg(test)]
+fn defaults() -> (Params, OwnCounts) {
+    let params = Params::resolve(super::LISTED.keys, &Default::default()).expect("defaults are allowed");
+    let mut own = OwnCounts::default();
+    let names: Vec<_> = super::LISTED.counters.iter().map(|counter| counter.name).collect();
+    own.reset(&names);
+    (params, own)
+}
+
 predictors! {
     sequential,
     stride,

@@ -103,3 +103,34 @@ impl Predictor for Recency {
         self.stacks.remove(&asid);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RP-2, RP-3, RP-5: the golden stream, with the victims of two entries.
+    #[test]
+    fn rp_3_stack_by_hand() {
+        let (params, mut own) = super::super::defaults();
+        let mut recency = Recency::new(&params);
+        let misses: Vec<_> = [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]
+            .into_iter()
+            .zip([None, None, Some(1), Some(2), Some(3), Some(4), Some(5), Some(1), Some(2), Some(3)])
+            .collect();
+        let made = super::super::drive(&mut recency, &misses, &mut own);
+        assert_eq!(made[5..], [vec![2], vec![3], vec![4], vec![5], vec![1]]);
+        let stack = &recency.stacks[&Asid(0)];
+        let pages: Vec<_> = std::iter::successors(stack.newest(), |page| stack.older(page)).collect();
+        assert_eq!((pages, own.get("pointer_writes")), (vec![3, 2, 1], 20));
+    }
+
+    /// RP-2: in the middle of the stack the one above comes first, and with three the one above that last.
+    #[test]
+    fn rp_2_three_pages() {
+        let (params, mut own) = super::super::defaults();
+        let mut recency = Recency { above_next: true, ..Recency::new(&params) };
+        let misses: Vec<_> = (1..6).map(|page| (100 + page, Some(page as u64))).chain([(3, None)]).collect();
+        let made = super::super::drive(&mut recency, &misses, &mut own);
+        assert_eq!((made.last(), own.get("pointer_writes")), (Some(&vec![4, 2, 5]), 1 + 4 * 2 + 2));
+    }
+}
