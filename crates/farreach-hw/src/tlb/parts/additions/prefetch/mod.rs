@@ -86,7 +86,9 @@ struct Prefetch {
     into_second: bool,
     /// Only walks make the prefetcher predict.
     on_walks: bool,
-    /// The sides that it serves: data, fetch.
+    /// The prefetcher acts on fetches alone (MOR-1).
+    for_fetches: bool,
+    /// The sides that the buffer serves: data, fetch.
     serves: [bool; 2],
     delay: u64,
     flushes: bool,
@@ -112,6 +114,7 @@ impl Prefetch {
             },
             into_second: params.text(PREFETCH_INTO.name) == "l2",
             on_walks: params.text(PREFETCH_ON.name) == "walk",
+            for_fetches: predictors::chosen(params).is_some_and(|listed| listed.for_fetches),
             serves: [side != "fetch", side != "data"],
             delay: params.int(PREFETCH_DELAY.name),
             flushes: params.text(PREDICTORS_ON_SWITCH.name) == "flush",
@@ -194,12 +197,12 @@ impl Prefetch {
         Walked { references: 1, found, ..Walked::default() }
     }
 
-    /// One predicted page: filter, walk, fill, neighbours (PB-5).
-    fn follow(&mut self, candidate: i64, page: i64, unit: u8, miss: &Miss, context: &mut Context) {
+    /// One predicted page: filter, walk, fill (PB-5). Returns the page that was brought in.
+    fn follow(&mut self, candidate: i64, page: i64, unit: u8, miss: &Miss, context: &mut Context) -> Option<Page> {
         *context.own().at(CANDIDATES) += 1;
         if self.filters(candidate, page, unit, miss.at, context) {
             *context.own().at(FILTERED) += 1;
-            return;
+            return None;
         }
         let (asid, vpn) = (miss.at.asid, Vpn((candidate as u64) << unit));
         let walked = self.find(asid, vpn, context);
@@ -208,11 +211,11 @@ impl Prefetch {
         *own.at(NODES) += walked.references;
         let Some(pte) = walked.found else {
             *own.at(FAULTING) += 1;
-            return;
+            return None;
         };
         let page = Page::of(asid, vpn, leaf_order(pte.order));
         self.bring(page, (vpn, pte), Source::Prefetched, miss, context);
-        self.take_neighbours(page, miss, context);
+        Some(page)
     }
 
     /// Counts entries that a change dropped.
@@ -251,7 +254,8 @@ impl Addition for Prefetch {
         if by == By::Walk {
             self.take_neighbours(page, miss, context);
         }
-        if self.predictors.is_empty() || self.on_walks && by != By::Walk {
+        let acts = !(self.on_walks && by != By::Walk || self.for_fetches && kind != Kind::Fetch);
+        if self.predictors.is_empty() || !acts {
             return;
         }
         let unit = if self.predictors.len() > 1 { page.order } else { 0 };
@@ -260,8 +264,12 @@ impl Addition for Prefetch {
         let mut candidates = std::mem::take(&mut self.candidates);
         let trigger = Trigger { asid, page: number, order: unit, pc: miss.pc, victim, free: &self.free };
         self.predictors[place].predict(&trigger, &mut candidates, context.own());
-        for candidate in candidates.drain(..) {
-            self.follow(candidate, number, unit, miss, context);
+        for (i, candidate) in candidates.drain(..).enumerate() {
+            if let Some(page) = self.follow(candidate, number, unit, miss, context)
+                && self.predictors[place].takes_neighbours(i)
+            {
+                self.take_neighbours(page, miss, context);
+            }
         }
         self.candidates = candidates;
         let trigger = Trigger { asid, page: number, order: unit, pc: miss.pc, victim, free: &self.free };

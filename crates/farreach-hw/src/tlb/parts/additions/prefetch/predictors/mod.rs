@@ -9,6 +9,7 @@ mod distance;
 mod h2p;
 mod markov;
 mod masp;
+mod morrigan;
 mod recency;
 mod rows;
 mod sequential;
@@ -30,7 +31,8 @@ pub const PREFETCHER: Key = Key {
     allowed: Allowed::OneOf(&NAMES),
     about: "what predicts the pages to prefetch at a miss: none, next pages (sequential), strides of instructions \
             (stride, masp), successors of pages (markov) or of distances (distance), pages that left together \
-            (recency), the last two distances (h2p), pages around (stp), a choice of h2p, masp and stp (atp)",
+            (recency), the last two distances (h2p), pages around (stp), a choice of h2p, masp and stp (atp), successors \
+            of pages of fetches (morrigan)",
 };
 
 /// The value of [`PREFETCHER`] without one.
@@ -57,6 +59,10 @@ pub(super) trait Predictor: Send {
     fn predict(&mut self, at: &Trigger, into: &mut Vec<i64>, own: &mut OwnCounts);
     /// Learns from the miss, for which [`Predictor::predict`] was called.
     fn train(&mut self, at: &Trigger, own: &mut OwnCounts);
+    /// Whether the walk for this prediction, by its place among those of the miss, brings in neighbours, too.
+    fn takes_neighbours(&self, _prediction: usize) -> bool {
+        true
+    }
     /// Forgets what it has learnt on the chip (HW-9).
     fn forget(&mut self);
     /// These pages were unmapped or moved.
@@ -73,6 +79,8 @@ pub struct Listed {
     pub keys: &'static [&'static Key],
     /// Whether it needs the program counter (HW-6).
     pub needs_pc: bool,
+    /// Whether it acts on misses of fetches alone (MOR-1).
+    pub for_fetches: bool,
     /// Whether one instance serves pages of all sizes, in base pages.
     pub for_all_sizes: bool,
     /// Builds an instance. The error names key, value and what is allowed.
@@ -81,8 +89,14 @@ pub struct Listed {
 
 impl Listed {
     /// What entries have if they do not say otherwise.
-    const NEW: Listed =
-        Listed { name: "", keys: &[], needs_pc: false, for_all_sizes: false, build: |_| Err(String::new()) };
+    const NEW: Listed = Listed {
+        name: "",
+        keys: &[],
+        needs_pc: false,
+        for_fetches: false,
+        for_all_sizes: false,
+        build: |_| Err(String::new()),
+    };
 }
 
 /// The prefetcher of a machine, if it has one.
@@ -187,4 +201,5 @@ predictors! {
     masp,
     stp,
     atp,
+    morrigan,
 }

@@ -130,6 +130,19 @@ fn atp_1() {
     assert_eq!(machine.count(["chosen_none", "chosen_h2p", "chosen_masp", "chosen_stp"]), [1, 0, 5, 0]);
 }
 
+/// MOR-1, MOR-5: a loop over more code pages than the second level has entries, in the same order.
+#[test]
+fn mor_5_a_loop_is_covered() {
+    let keys = "l1d=4K:1,l1i=4K:1,l2=4K:8,prefetcher=morrigan,pb_entries=16";
+    let mut machine = Machine::new(keys, Table::of((0..300).map(|page| page * 3)));
+    let order: Vec<u64> = (0..100).map(|i| i * 37 % 100 * 9).collect();
+    let mut round = || order.iter().filter(|page| machine.look(Kind::Fetch, **page)).count();
+    assert_eq!([round(), round(), round()], [100, 1, 0]);
+    machine.check_laws();
+    assert_eq!(machine.load([1 * 3, 2 * 3]), [3, 6], "loads do not count");
+    assert_eq!(machine.count(["hits", "evicted_unused"]), [199, 0]);
+}
+
 /// ATP-6: with all counters at 0 nothing is prefetched in fewer than 128 misses.
 #[test]
 fn atp_6() {

@@ -9,7 +9,8 @@ const TLBS: &str = "l1d=4K:4/2+2M:2,l1i=4K:2+2M:1,l2=4K|2M:8/4+1G:2,pwc_pd=2,pwc
 /// Slots of its TLBs.
 const SLOTS: usize = 4 + 2 + 2 + 1 + 8 + 2;
 
-const PREFETCHERS: [&str; 21] = [
+const PREFETCHERS: [&str; 22] = [
+    "prefetcher=morrigan,prefetch_free=all",
     "prefetcher=sequential,prefetch_degree=3",
     "prefetcher=sequential,prefetch_on=walk,prefetch_free=all",
     "prefetcher=stride,prefetch_rows=4",
