@@ -30,9 +30,9 @@ pub const PREFETCHER: Key = Key {
     default: "sequential",
     allowed: Allowed::OneOf(&NAMES),
     about: "what predicts the pages to prefetch at a miss: none, next pages (sequential), strides of instructions \
-            (stride, masp), successors of pages (markov) or of distances (distance), pages that left together \
-            (recency), the last two distances (h2p), pages around (stp), a choice of h2p, masp and stp (atp), successors \
-            of pages of fetches (morrigan)",
+            (stride, masp), successors of pages (markov; morrigan: of fetches) or of distances (distance), pages that \
+            left together (recency), the last two distances (h2p), pages around (stp), a choice of h2p, masp and stp \
+            (atp)",
 };
 
 /// The value of [`PREFETCHER`] without one.
