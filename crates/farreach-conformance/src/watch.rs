@@ -195,6 +195,8 @@ impl Watch<'_> {
             }
             Event::Demoted(asid, pages) => {
                 truth::no_whole(&*self.tlb, &is, asid, pages, t.several_cores)?;
+                // What additions have of these pages goes whole (HW-9).
+                let (was, is) = (self.parts.of_tlbs(was.clone()), self.parts.of_tlbs(is.clone()));
                 truth::others_stay(&was, &is, |e| e.order == 0 || !truth::meets(e, asid, pages))?;
                 self.cold = None;
             }

@@ -6,16 +6,9 @@
 //! second level that answers fills the TLBs as a walk would have done (HW-3), so that the rest of the machine does not
 //! notice it. One addition can have several of these places.
 
-mod asap;
-mod pom;
-pub mod range;
-pub(in crate::tlb) mod runs;
-mod spectlb;
 mod speculation;
-mod spot;
 #[cfg(test)]
 mod tests;
-mod victima;
 
 use super::hierarchy::SecondLevel;
 use super::hierarchy::level::Level;
@@ -130,10 +123,19 @@ impl Context<'_> {
     /// Walks the page table for a page in the background (PB-7), mapped or not, on the addition's account. Never
     /// faults; ends at the first node that is absent.
     pub fn walk_ahead(&mut self, asid: Asid, vpn: Vpn) -> Walked {
+        self.walk_behind(asid, vpn, true)
+    }
+
+    /// As [`Context::walk_ahead`], but the walk caches are not filled.
+    pub fn walk_aside(&mut self, asid: Asid, vpn: Vpn) -> Walked {
+        self.walk_behind(asid, vpn, false)
+    }
+
+    fn walk_behind(&mut self, asid: Asid, vpn: Vpn, fills: bool) -> Walked {
         let memory: &mut MemoryCounts = &mut self.counts.parts.at(self.part).memory;
         match &mut self.tables {
             Some(tables) => tables.walk_ahead((asid, vpn), self.table, self.port, memory),
-            None => self.walker.walk_ahead((asid, vpn), self.table, self.port, memory),
+            None => self.walker.walk_ahead((asid, vpn), fills, self.table, self.port, memory),
         }
     }
 
@@ -355,6 +357,8 @@ pub fn listed(name: &str) -> Option<&'static ListedAddition> {
 /// Makes the registry.
 macro_rules! additions {
     ($($module:ident,)*) => {
+        $(pub mod $module;)*
+
         /// All additions. A new one is one file here and one line at the end of `additions/mod.rs`.
         pub const ADDITIONS: &[&ListedAddition] = &[$(&$module::LISTED),*];
     };
@@ -368,4 +372,5 @@ additions! {
     spectlb,
     spot,
     asap,
+    prefetch,
 }

@@ -33,13 +33,6 @@ pub const SPOT_RUN: Key = Key {
     about: "pages of a run in consecutive frames, with equal attributes, from which on the system marks its entries as \
             contiguous",
 };
-/// HW-9.
-pub const PREDICTORS_ON_SWITCH: Key = Key {
-    name: "predictors_on_switch",
-    default: "flush",
-    allowed: Allowed::OneOf(&["flush", "keep"]),
-    about: "what predictors of translations do at a switch of processes: forget all, or keep it",
-};
 
 /// The addition as the registry knows it.
 pub const LISTED: ListedAddition = ListedAddition {

@@ -136,10 +136,12 @@ impl Walker {
     }
 
     /// A walk in the background (PB-7), on the account of an addition: as a demand walk, but it ends at the first entry
-    /// that is absent, and may be for a page that is not mapped. Not in virtual machines.
+    /// that is absent, and may be for a page that is not mapped. `fills`: what it reads is cached. Not in virtual
+    /// machines.
     pub fn walk_ahead(
         &mut self,
         (asid, vpn): (Asid, Vpn),
+        fills: bool,
         table: &dyn PageTableView,
         port: &mut Port,
         memory: &mut MemoryCounts,
@@ -163,7 +165,8 @@ impl Walker {
             walked.by_level[usize::from(level)] += 1;
             let address = nodes.as_mut().map_or(0, |nodes| nodes.address(Entry::on_the_way(asid, vpn, level)));
             port.step(Purpose::Background, &[address], memory);
-            if level > last
+            if fills
+                && level > last
                 && let Some(cache) = &mut caches[usize::from(level) - 1]
             {
                 cache.place(tag(level), Pointer, &mut TlbCounts::default(), ignored_report);
