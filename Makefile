@@ -14,7 +14,7 @@ CC1       = $$(gcc -print-prog-name=cc1)
 
 .PHONY: all run test test-long book man install uninstall deb accept-papers lint bench fuzz
 .PHONY: deps lint-deps python-deps tool clean help python python-test python-env python-lint python-reference python-bench
-.PHONY: notebooks wheel
+.PHONY: notebooks wheel try
 
 # Where Cargo has no work for all processors, the recorder is built.
 all: deps
@@ -22,6 +22,7 @@ all: deps
 
 help:
 	@echo "make run    build, record a real compiler run, print the table"
+	@echo "make try    the command in target/try, soon after an edit: few passes of the optimiser"
 	@echo "make test   every test but those of the hardware, which make rtl-test runs"
 	@echo "make test-long  the same with ten times the random cases, and the papers with every check"
 	@echo "make accept-papers   take over changed numbers of \`farreach papers --all --small\`"
@@ -104,6 +105,9 @@ endef
 test test-long: NEEDS += python3:python3 xz:xz-utils zstd:zstd bzip2:bzip2
 
 # The hardware needs tools that nothing else needs: its tests are `make rtl-test`.
+try: deps
+	$(WITH_RUST) cargo build --locked --profile try -p farreach-cli
+
 test: all
 	@echo "make: running every test"
 	$(call run-tests,FARREACH_RELEASE=$(CURDIR)/$(OPTIMISED),--workspace $(NO_PYTHON) --exclude farreach-rtl)

@@ -1,6 +1,7 @@
 //! SpOT: an instruction that walks through a long run of pages in consecutive frames finds its next page at the same
 //! distance from its frame as the last (SPO).
 
+use super::prefetch::PREDICTORS_ON_SWITCH;
 use super::speculation::{self, FLUSH_CYCLES, SPEC_WINDOW, Speculation};
 use super::{Account, Addition, By, Context, ListedAddition, Miss, Victim};
 use crate::tlb::contract::EntryView;

@@ -10,7 +10,7 @@ mod keys;
 mod predictors;
 mod queue;
 
-pub use keys::LISTED;
+pub use keys::{LISTED, PREDICTORS_ON_SWITCH};
 
 use super::{Account, Addition, By, Context, Counter, Law, ListedAddition, Miss, Victim, only_native};
 use crate::cache::Purpose;
