@@ -88,6 +88,11 @@ run: all
 	  "nothing is stored"
 	@$(FARREACH) run --html $(DEMO)/report.html -- $(CC1) -quiet fixtures/programs/demo.c -o $(DEMO)/demo.s
 
+# --- make try ---------------------------------------------------------------------------------------------------------
+
+try: deps
+	$(WITH_RUST) cargo build --locked --profile try -p farreach-cli
+
 # --- make test --------------------------------------------------------------------------------------------------------
 
 TEST_ENV = FARREACH_VALGRIND_DIR=$(CURDIR)/target/valgrind
@@ -105,9 +110,6 @@ endef
 test test-long: NEEDS += python3:python3 xz:xz-utils zstd:zstd bzip2:bzip2
 
 # The hardware needs tools that nothing else needs: its tests are `make rtl-test`.
-try: deps
-	$(WITH_RUST) cargo build --locked --profile try -p farreach-cli
-
 test: all
 	@echo "make: running every test"
 	$(call run-tests,FARREACH_RELEASE=$(CURDIR)/$(OPTIMISED),--workspace $(NO_PYTHON) --exclude farreach-rtl)
