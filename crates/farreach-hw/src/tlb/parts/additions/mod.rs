@@ -270,6 +270,8 @@ pub struct ListedAddition {
     pub keys: &'static [&'static Key],
     /// Counters of its own, in `counts.parts.NAME`.
     pub counters: &'static [Counter],
+    /// Whether its place is beside the second level ([`Addition::beside`]), and not behind it ([`Addition::missed`]).
+    pub is_beside: bool,
     /// The counter of misses that it alone answered (HW-L1), if it answers any.
     pub answers: Option<&'static str>,
     /// Laws that its counts keep.
@@ -291,6 +293,7 @@ impl ListedAddition {
         about: "",
         keys: &[],
         counters: &[],
+        is_beside: false,
         answers: None,
         laws: &[],
         keeps_tlbs: |_| true,
