@@ -107,14 +107,14 @@ pub fn of(design: &Design) -> Vec<Configuration> {
         add_variations(first, key, &mut all);
     }
     if design.keys.iter().any(|key| key.name == additions::BEHIND.name) {
-        add_parts(first, &mut all);
+        add_parts(first, design.kind == "hierarchy", &mut all);
     }
     all
 }
 
-/// Every addition and every page table of the registries, with small arrays, and with every other value of each of its
-/// keys.
-fn add_parts(first: &str, into: &mut Vec<Configuration>) {
+/// Every addition and every page table of the registries, with small arrays; `varied`: also with every other value of
+/// each of its keys.
+fn add_parts(first: &str, varied: bool, into: &mut Vec<Configuration>) {
     let additions = additions::ADDITIONS.iter().map(|listed| (&additions::BEHIND, listed.name, listed.keys));
     let tables = tables::TABLES.iter().map(|listed| (&tables::TABLE, listed.name, listed.keys));
     for (choice, name, keys) in additions.chain(tables) {
@@ -122,8 +122,8 @@ fn add_parts(first: &str, into: &mut Vec<Configuration>) {
         let arrays = keys.iter().filter(|key| key.name.ends_with("_entries"));
         arrays.for_each(|key| chosen.push_str(&format!(",{}=4", key.name)));
         into.retain(|other| other.keys != chosen);
-        into.push(Configuration { keys: chosen.clone(), long: true, may_be_refused: true });
-        keys.iter().for_each(|key| add_variations(&chosen, key, into));
+        into.push(Configuration { keys: chosen.clone(), long: varied, may_be_refused: true });
+        keys.iter().filter(|_| varied).for_each(|key| add_variations(&chosen, key, into));
     }
 }
 
