@@ -5,7 +5,7 @@ use super::hardware::{Hardware, KIND, SPLIT};
 use super::presets::{self, Preset};
 use farreach_hw::system::keys::TABLE;
 use farreach_hw::system::tables::TABLES;
-use farreach_hw::tlb::{CHOICES, DESIGNS, Design, host, range, segment, walk};
+use farreach_hw::tlb::{CHOICES, DESIGNS, Design, additions, host, parts_with, range, segment, walk};
 use farreach_os as os;
 use farreach_types::Error;
 use farreach_types::params::{self, Allowed, Key, Params};
@@ -24,6 +24,12 @@ fn one_of(given: &str, names: &[&str]) -> String {
 fn all_keys(refusal: &str, hardware: Hardware, choices: &str, keys: &[&Key]) -> String {
     let joint = if refusal.ends_with('?') { "" } else { ";" };
     let kind = hardware.kind();
+    let unknown = refusal.split('\'').nth(1).unwrap_or_default();
+    let parts = parts_with(unknown).filter(|(choice, _)| keys.iter().any(|key| key.name == choice.name));
+    let parts: Vec<String> = parts.map(|(choice, part)| format!("{} = {part}", choice.name)).collect();
+    if !parts.is_empty() {
+        return format!("{joint} machines with {} have it", parts.join(" or "));
+    }
     if !MachineSpec::registered(KIND.name).contains(&kind) {
         let mut names: Vec<&str> = keys.iter().map(|key| key.name).collect();
         names.sort_unstable();
@@ -244,13 +250,15 @@ impl MachineSpec {
         self.params.flag(os::ranges::FEEDBACK.name)
     }
 
-    /// The names that a key chooses from where these are a registry, `kind`, `placement` and `table`; none of any other
+    /// The names that a key chooses from where these are a registry, such as `kind` and `placement`; none of any other
     /// key.
     pub fn registered(key: &str) -> Vec<&'static str> {
         if key == KIND.name {
             Hardware::all(DESIGNS).map(|hardware| hardware.kind()).collect()
         } else if key == os::PLACEMENT.name {
             os::placement::PLACEMENTS.iter().map(|p| p.name).collect()
+        } else if key == additions::BEHIND.name {
+            additions::ADDITIONS.iter().map(|addition| addition.name).collect()
         } else if key == TABLE.name {
             TABLES.iter().map(|t| t.name).collect()
         } else {

@@ -8,7 +8,7 @@ use farreach_machine::{MachineSpec, Preset, reference};
 use farreach_native::this;
 use farreach_report::Report;
 use farreach_types::addr::Bytes;
-use farreach_types::params::Key;
+use farreach_types::params::{Allowed, Key};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -173,9 +173,10 @@ fn explain(spec: &MachineSpec) -> String {
 
 /// What a key accepts, with the names of a registry where it chooses from one.
 fn allowed(key: &Key) -> String {
-    match &MachineSpec::registered(key.name)[..] {
-        [] => key.allowed.to_string(),
-        names => format!("one of {}", names.join(", ")),
+    match (key.allowed, &MachineSpec::registered(key.name)[..]) {
+        (Allowed::OneOf(_), _) | (_, []) => key.allowed.to_string(),
+        (Allowed::Texts, names) => format!("none, or some of {}", names.join(", ")),
+        (_, names) => format!("one of {}", names.join(", ")),
     }
 }
 

@@ -28,4 +28,4 @@ pub use parts::hierarchy::{ArrayShape, array_shapes, cores, host, walk};
 pub use parts::store::numbers::lfsr_state;
 pub use parts::store::policies;
 pub use parts::tables;
-pub use registry::{CHOICES, Choice, DESIGNS, design, idle_choices, keys_of};
+pub use registry::{CHOICES, Choice, DESIGNS, design, idle_choices, keys_of, parts_with};

@@ -43,6 +43,15 @@ pub const CHOICES: [Choice; 3] = [
     (&L2_REPLACEMENT, |name| policies::listed(name).map(|listed| listed.keys)),
 ];
 
+/// The parts that have a key of this name, each with the key that chooses it.
+pub fn parts_with(key: &str) -> impl Iterator<Item = (&'static Key, &'static str)> {
+    let additions = additions::ADDITIONS.iter().map(|part| (&BEHIND, part.name, part.keys));
+    let tables = tables::TABLES.iter().map(|part| (&TABLE, part.name, part.keys));
+    let policies = policies::POLICIES.iter().map(|part| (&L2_REPLACEMENT, part.name, part.keys));
+    let parts = additions.chain(tables).chain(policies);
+    parts.filter(move |(_, _, keys)| keys.iter().any(|own| own.name == key)).map(|(choice, name, _)| (choice, name))
+}
+
 /// The keys of a design in a machine with these values: its own, and those of the parts that the values choose.
 pub fn keys_of(design: &Design, given: &Map<String, Json>) -> Vec<&'static Key> {
     let mut keys = design.keys.to_vec();
