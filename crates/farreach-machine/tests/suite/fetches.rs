@@ -244,7 +244,9 @@ fn hw_4_results_have_the_keys_of_the_policy_alone() {
         named.map(|key| outcome.machine(0).config.contains_key(key))
     };
     assert_eq!(of("today/skylake"), [false; 6]);
-    assert_eq!(of("today/skylake:l2_replacement=fifo,chirp_dead_at=3"), [true, false, false, false, false, false]);
+    assert_eq!(of("today/skylake:l2_replacement=fifo"), [true, false, false, false, false, false]);
+    let why = MachineSpec::parse("today/skylake:l2_replacement=fifo,chirp_dead_at=3", 0).err().unwrap().to_string();
+    assert!(why.contains("chirp_dead_at") && why.contains("l2_replacement = chirp"), "{why}");
     assert_eq!(of("since/chirp"), [true, false, true, true, true, false]);
     assert_eq!(of("since/itp"), [true, false, false, false, false, true]);
 }
