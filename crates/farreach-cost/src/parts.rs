@@ -4,7 +4,7 @@
 //! A part has no formula of its own here. Each step that the program waits for costs the price of a reference, or the
 //! latency of what answered it; references in the background cost a share of that; and counters cost what their keys say.
 
-use super::cycles::{charge, price};
+use super::cycles::price;
 use super::keys;
 use farreach_hw::cache::levels;
 use farreach_hw::tlb::additions::{self, BACKGROUND_WEIGHT, Counter};
@@ -74,7 +74,7 @@ pub(super) fn lines(counts: &TlbCounts, params: &Params) -> Vec<LedgerLine> {
     let mut lines = Vec::new();
     let mut add = |item: String, count, unit: &str, cycles: Option<f64>| {
         if count > 0 {
-            let cycles = cycles.map(|cycles| charge(&[(1, cycles)]) as i64);
+            let cycles = cycles.map(|cycles| cycles.round() as i64);
             lines.push(LedgerLine { item, count, unit: unit.into(), cycles });
         }
     };
@@ -95,4 +95,47 @@ pub(super) fn lines(counts: &TlbCounts, params: &Params) -> Vec<LedgerLine> {
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farreach_types::counts::MemoryCounts;
+    use farreach_types::params::Key;
+
+    const KEYS: &[&Key] = &[
+        &keys::WALK_REFERENCE,
+        &BACKGROUND_WEIGHT,
+        &levels::L1_CYCLES,
+        &levels::L2_CYCLES,
+        &levels::LLC_CYCLES,
+        &levels::MEMORY_CYCLES,
+    ];
+
+    fn params(pairs: &[(&str, &str)]) -> Params {
+        let given = pairs.iter().map(|(key, value)| (key.to_string(), (*value).into())).collect();
+        Params::resolve(KEYS, &given).unwrap()
+    }
+
+    /// HW-7: steps at a fixed price or at latencies, the background at its share, hidden walks taken off.
+    #[test]
+    fn hw_7_prices() {
+        let mut counts = TlbCounts::default();
+        let part = counts.parts.add("asap", &[]);
+        let memory: &mut MemoryCounts = &mut counts.parts.at(part).memory;
+        (memory.made.steps, memory.made.references, memory.made.background_references) = (10, 25, 8);
+        memory.hidden_references = 3;
+        let fixed = params(&[("walk_reference_cycles", "12"), ("background_weight", "0.5")]);
+        assert_eq!(addition_cycles(&counts, &fixed), 120.0 + 48.0);
+        assert_eq!(hidden_cycles(&counts, &fixed), 36.0);
+        let memory = &mut counts.parts.at(part).memory;
+        memory.answered = Answered { l2: 9, memory: 1, ..Answered::default() };
+        memory.background_answered = Answered { l1: 8, ..Answered::default() };
+        let given = [("cache_l1_cycles", "4"), ("cache_l2_cycles", "12"), ("cache_memory_cycles", "200")];
+        let caches = params(&[&given[..], &[("background_weight", "1")]].concat());
+        assert_eq!(addition_cycles(&counts, &caches), 108.0 + 200.0 + 32.0);
+        let item = |name: &str| lines(&counts, &caches).into_iter().find(|line| line.item.contains(name)).unwrap();
+        assert_eq!((item("waited for").count, item("waited for").cycles), (10, Some(308)));
+        assert_eq!(item("did not wait").cycles, Some(-36));
+    }
 }

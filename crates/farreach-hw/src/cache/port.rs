@@ -222,3 +222,34 @@ pub(crate) fn answered_at(counts: &mut Answered, at: At) -> &mut u64 {
         At::Memory => &mut counts.memory,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// HW-7: of references in parallel the slowest counts, and those in the background count apart.
+    #[test]
+    fn hw_7_a_step_costs_its_slowest_reference() {
+        let mut caches = Box::new(Levels::smallest());
+        let (mut port, mut counts) = (Port::new(true), MemoryCounts::default());
+        port.exchange(&mut caches);
+        // A second level of one line, and no last level: the line used last is there, all others are in memory.
+        assert_eq!(port.step(Purpose::Demand, &[0], &mut counts), Some(At::Memory));
+        assert_eq!(port.step(Purpose::Demand, &[8], &mut counts), Some(At::L2));
+        assert_eq!(port.step(Purpose::Demand, &[16, 4096], &mut counts), Some(At::Memory));
+        assert_eq!(port.step(Purpose::Background, &[4096, 0], &mut counts), Some(At::Memory));
+        port.exchange(&mut caches);
+        assert_eq!((counts.made.steps, counts.made.references, counts.made.background_references), (3, 4, 2));
+        assert_eq!(counts.answered, Answered { l2: 1, memory: 2, ..Answered::default() });
+        assert_eq!(counts.background_answered, Answered { l2: 1, memory: 1, ..Answered::default() });
+        assert_eq!(port.recorded().count(), 0, "the caches answered");
+    }
+
+    /// With a fixed price nothing has an address, and every step is counted all the same.
+    #[test]
+    fn nothing_is_free_without_caches() {
+        let (mut port, mut counts) = (Port::new(false), MemoryCounts::default());
+        assert_eq!(port.step(Purpose::Demand, &[0, 64, 128], &mut counts), None);
+        assert_eq!((counts.made.steps, counts.made.references), (1, 3));
+    }
+}

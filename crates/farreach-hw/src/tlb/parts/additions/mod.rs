@@ -280,7 +280,7 @@ pub struct ListedAddition {
     pub keeps_tlbs: fn(&Params) -> bool,
     /// The key and value for which it needs the program counter and the number of instructions, if it does.
     pub needs_fetches: fn(&Params) -> Option<String>,
-    /// Refuses machines for which it is not defined; the error says why.
+    /// Refuses machines for which it is not defined, and sizes that are not possible (HW-13); the error says why.
     pub check: fn(&Params) -> Result<(), String>,
     /// Builds it; the seed is its own. The error names key, value and what is allowed.
     pub(in crate::tlb) build: fn(&Params, u64) -> Result<Box<dyn Addition>, String>,

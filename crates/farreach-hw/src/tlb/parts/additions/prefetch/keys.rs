@@ -136,6 +136,7 @@ pub const LISTED: ListedAddition = ListedAddition {
         Counter::new("fdt_updates", "times that a free distance proved useful"),
         Counter::new("sampler_hits", "of these, found by the sampler"),
         Counter::new("pointer_writes", "pointers of the stack in the page table that misses wrote"),
+        // ATP-5: the sum of these is the number of triggers.
         Counter::new("chosen_none", "misses at which no child of atp predicted"),
         Counter::new("chosen_h2p", "misses at which h2p predicted for atp"),
         Counter::new("chosen_masp", "misses at which masp predicted for atp"),
