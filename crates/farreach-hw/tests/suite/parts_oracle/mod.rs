@@ -16,7 +16,7 @@ mod tables;
 mod walks;
 mod world;
 
-use drive::{Machine, Miss, Plain, References, Setting, all, data_line, stream};
+use drive::{Miss, Plain, References, Setting, all, data_line};
 use farreach_hw::cache::Levels;
 use farreach_hw::tlb::{EntryView, Lookup, Outcome, Tlb, Unfiltered, design, keys_of};
 use farreach_oracle::dice::{Dice, seeds};

@@ -9,9 +9,6 @@ struct Prefetched {
     walks: Walks,
     fills_caches: bool,
     process_ids: bool,
-    /// References of prefetches, which are in the background.
-    background: u64,
-    pointers: bool,
 }
 
 /// What the model sees during a miss.
@@ -182,7 +179,6 @@ fn free(dice: &mut Dice, keys: &mut Keys) -> Free {
 pub(super) fn make(dice: &mut Dice, name: &'static str) -> (Setting, Box<dyn Plain>) {
     let mut keys: Keys = vec![("behind", "prefetch".into())];
     let predictor = predictor(dice, name, &mut keys);
-    let pointers = matches!(predictor, plain::Kind::Rp { walk: false, .. });
     let free = free(dice, &mut keys);
     let entries = dice.pick(&[1, 2, 4, 16]);
     let (delay, fills_caches) = (dice.pick(&[0, 0, 3, 10]), dice.percent(70));
@@ -222,7 +218,7 @@ pub(super) fn make(dice: &mut Dice, name: &'static str) -> (Setting, Box<dyn Pla
     let model = PlainPrefetch::new(config);
     let walks = Walks::new(&setting);
     let process_ids = setting.process_ids;
-    (setting, Box::new(Prefetched { model, walks, fills_caches, process_ids, background: 0, pointers }))
+    (setting, Box::new(Prefetched { model, walks, fills_caches, process_ids }))
 }
 
 const NAMES: [&str; 11] = [

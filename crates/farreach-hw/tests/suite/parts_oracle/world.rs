@@ -281,7 +281,7 @@ impl Stream {
         };
         // What could not be mapped whole is looked up another time.
         let Some(pte) = self.world.pte(at.asid, at.vpn) else { return steps };
-        let pc = if at.kind == Kind::Fetch { vpn << 12 } else { 4 * self.dice.below(3) + 64 * (self.last.1 as u64 % 5) };
+        let pc = if at.kind == Kind::Fetch { vpn << 12 } else { 4 * self.dice.below(2) + 64 * u64::from(self.last.1 == 1) };
         steps.push(Step::Look(Look { at, pte, pc, position: self.position }));
         steps
     }
@@ -306,7 +306,7 @@ impl Stream {
                     split
                 }
                 Some((first, order, _)) => Some(self.unmap(first, 1 << order)),
-                None => Some(self.unmap(vpn >> 9 << 9, 512)).filter(|_| vpn >> 9 < 3),
+                None => (vpn >> 9 < 3).then(|| self.unmap(vpn >> 9 << 9, 512)),
             },
             4 => mapping.and_then(|(first, ..)| self.split(first)),
             5 => self.promote(vpn >> 9),

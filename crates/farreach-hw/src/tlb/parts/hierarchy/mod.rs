@@ -90,6 +90,13 @@ fn side(kind: Kind) -> usize {
     usize::from(kind == Kind::Fetch)
 }
 
+/// A miss that additions are told of when both levels are filled (PB-5).
+struct Filled {
+    miss: Miss,
+    by: By,
+    victim: Option<Victim>,
+}
+
 /// An addition in its place.
 struct Placed {
     addition: Box<dyn Addition>,
@@ -197,8 +204,9 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
         answer
     }
 
-    /// Serves a miss of the first level. Also returns the order of the entry that the first level gets.
-    fn miss(&mut self, at: Lookup, pte: Pte, by: Guest, table: &dyn PageTableView) -> (Outcome, u8) {
+    /// Serves a miss of the first level. Also returns the order of the entry that the first level gets, and what the
+    /// additions are told then.
+    fn miss(&mut self, at: Lookup, pte: Pte, by: Guest, table: &dyn PageTableView) -> (Outcome, u8, Option<Filled>) {
         let page = Translation { pfn: pte.pfn, attr: pte.attr };
         let mut answer = self.second.lookup(at, pte, &mut self.counts);
         if !self.additions.is_empty() {
@@ -206,7 +214,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
         }
         if let Some((found, order)) = answer {
             debug_assert_eq!(found, page, "XC-3: {at:?}");
-            return (Outcome::Hit, order);
+            return (Outcome::Hit, order, None);
         }
         let miss = Miss { at, pte, pc: self.pc, position: self.position };
         let answered = match self.additions.is_empty() {
@@ -227,12 +235,13 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             self.walk(at, pte, by);
             self.counts.preloaded += (1 << order) - (1 << own);
         }
-        if self.additions.is_empty() {
+        let filled = if self.additions.is_empty() {
             self.second.fill(at, page, order, table, &mut self.counts);
+            None
         } else {
-            self.fill_behind(&miss, answered.map(|(place, _)| place), order, table);
-        }
-        (if answered.is_some() { Outcome::Hit } else { Outcome::TagMiss }, order)
+            Some(self.fill_behind(miss, answered.map(|(place, _)| place), order, table))
+        };
+        (if answered.is_some() { Outcome::Hit } else { Outcome::TagMiss }, order, filled)
     }
 
     /// Walks for a page that no TLB and no addition has.
@@ -255,7 +264,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
     }
 
     /// Fills the second level at a miss, with what additions have to say to it. `by`: the addition that answered.
-    fn fill_behind(&mut self, miss: &Miss, by: Option<usize>, order: u8, table: &dyn PageTableView) {
+    fn fill_behind(&mut self, miss: Miss, by: Option<usize>, order: u8, table: &dyn PageTableView) -> Filled {
         let (at, page) = (miss.at, Translation { pfn: miss.pte.pfn, attr: miss.pte.attr });
         let mut holds = true;
         self.each::<()>(table, |addition, context| {
@@ -263,11 +272,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             None
         });
         let victim = if holds { self.second.fill(at, page, order, table, &mut self.counts) } else { None };
-        let by = by.map_or(By::Walk, By::Addition);
-        self.each::<()>(table, |addition, context| {
-            addition.filled(miss, by, victim, context);
-            None
-        });
+        Filled { miss, by: by.map_or(By::Walk, By::Addition), victim }
     }
 
     /// One lookup; see [`Tlb::access`]. `by`: translates the page, in a virtual machine to guest physical memory, if no
@@ -315,7 +320,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             debug_assert_eq!(leaf.translate(at.vpn), page, "XC-3: {at:?}");
             return Answer { outcome: Outcome::Hit, filterable: true };
         }
-        let (outcome, order) = self.miss(at, pte, by, table);
+        let (outcome, order, filled) = self.miss(at, pte, by, table);
         let level = &mut self.l1[side(at.kind)];
         let order = level.fitting(order).expect("it has base pages");
         let mut counts = TlbCounts::default();
@@ -323,6 +328,12 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
         self.counts.covered_drops += counts.covered_drops;
         if counts.evictions > 0 && !self.takes(at.kind) {
             self.counts.evictions += counts.evictions;
+        }
+        if let Some(Filled { miss, by, victim }) = filled {
+            self.each::<()>(table, |addition, context| {
+                addition.filled(&miss, by, victim, context);
+                None
+            });
         }
         Answer { outcome, filterable }
     }
