@@ -22,6 +22,8 @@ pub(super) struct Setting {
     pub part: &'static str,
     pub keys: Vec<(&'static str, String)>,
     pub lookups: u64,
+    /// Whether there are pages of 1 GB.
+    pub giants: bool,
 }
 
 impl Setting {
@@ -33,6 +35,7 @@ impl Setting {
             part,
             keys,
             lookups: 60 + dice.below(120),
+            giants: true,
         }
     }
 
@@ -156,10 +159,12 @@ pub(super) trait Plain {
     fn miss(&mut self, miss: &Miss) -> bool;
     /// A lookup is over, whatever answered it.
     fn referred(&mut self, _look: &Look) {}
-    fn change(&mut self, asid: u32, pages: VpnRange, split: bool);
+    /// The world has it already.
+    fn change(&mut self, asid: u32, pages: VpnRange, split: bool, world: &World);
+    /// Pages were mapped that were not, or not in this size.
+    fn mapped(&mut self, _asid: u32, _pages: VpnRange, _world: &World) {}
     fn gone(&mut self, asid: u32);
     fn switch(&mut self, to: u32);
-    /// Regions have changed.
     fn counts(&self) -> BTreeMap<&'static str, u64>;
     fn references(&self) -> References;
     /// Nodes of demand walks.
@@ -175,7 +180,8 @@ fn victim(before: &[EntryView], base: &Machine, evictions: u64, look: &Look) -> 
         return None;
     }
     let now = base.second();
-    let own = |e: &EntryView| e.asid == look.at.asid && VpnRange { start: e.base, pages: 1 << e.order }.contains(look.at.vpn);
+    let own =
+        |e: &EntryView| e.asid == look.at.asid && VpnRange { start: e.base, pages: 1 << e.order }.contains(look.at.vpn);
     let page = now.iter().find(|e| own(e)).expect("it was filled");
     let covered = VpnRange { start: page.base, pages: 1 << page.order };
     let left = |e: &&EntryView| {
@@ -204,6 +210,7 @@ fn compare(setting: &Setting, with: &Machine, base: &Machine, plain: &dyn Plain)
     let ours = [made.steps, made.references, made.background_references, hidden];
     same("references", ours, plain.references())?;
     same("nodes of demand walks", counts.walk.by_level().iter().sum(), plain.nodes())?;
+    same("walks", counts.walk.walks, counts.misses)?;
     if let Some(mut held) = plain.held() {
         let mut ours = with.behind();
         ours.sort_unstable();
@@ -215,7 +222,7 @@ fn compare(setting: &Setting, with: &Machine, base: &Machine, plain: &dyn Plain)
 
 /// The first difference between machine and model on the stream of this seed. `fault`: what is wrong with one of them.
 pub(super) fn stream(seed: u64, setting: &Setting, plain: &mut dyn Plain, fault: Fault) -> Result<Sums, String> {
-    let mut stream = Stream::new(seed);
+    let mut stream = Stream::new(seed, setting.giants);
     let (mut base, mut with) = (Machine::new(setting, false), Machine::new(setting, true));
     with.tlb = fault.around(with.tlb, setting.part);
     let mut sums = Sums::default();
@@ -226,7 +233,7 @@ pub(super) fn stream(seed: u64, setting: &Setting, plain: &mut dyn Plain, fault:
             let Step::Look(look) = step else {
                 base.tell(&step, &stream.world);
                 with.tell(&step, &stream.world);
-                fault.tell(&step, plain);
+                fault.tell(&step, plain, &stream.world);
                 continue;
             };
             sums.lookups += 1;

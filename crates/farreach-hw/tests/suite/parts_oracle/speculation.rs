@@ -54,7 +54,7 @@ impl Plain for Speculating {
         false
     }
 
-    fn change(&mut self, asid: u32, pages: VpnRange, _: bool) {
+    fn change(&mut self, asid: u32, pages: VpnRange, _: bool, _: &World) {
         self.walks.forget(asid);
         if let Model::Spec(model) = &mut self.model {
             model.changed(asid, pages.start.0, pages.pages);
@@ -100,7 +100,12 @@ impl Plain for Speculating {
     }
 }
 
-fn make(dice: &mut Dice, part: &'static str, model: Model, keys: Vec<(&'static str, u64)>) -> (Setting, Box<dyn Plain>) {
+fn make(
+    dice: &mut Dice,
+    part: &'static str,
+    model: Model,
+    keys: Vec<(&'static str, u64)>,
+) -> (Setting, Box<dyn Plain>) {
     let keys = keys.into_iter().map(|(key, value)| (key, value.to_string()));
     let setting = Setting::new(dice, part, keys.chain([("behind", part.to_owned())]).collect());
     let (walks, process_ids) = (Walks::new(&setting), setting.process_ids);

@@ -1,1 +1,328 @@
-//! Page tables.
+//! Page tables (section 3): the machine's table hears of mappings as the operating system reports them, the model of
+//! each page that comes and goes. Their references, steps, memory and counters are compared.
+//!
+//! * The regions of `dmt` are told to the model: runs of mapped pages, joined as the machine says it does (DM-5). Their
+//!   memory is not compared: the machine has whole frames, and the model does not (OW-32).
+//! * Pages of 1 GB are left out with `clustered` and `htab`, which have thousands of entries for them.
+
+use super::*;
+use farreach_oracle::tables::clustered::{Clustered, ClusteredConfig};
+use farreach_oracle::tables::cuckoo::{Cuckoo, CuckooConfig};
+use farreach_oracle::tables::dmt::Dmt;
+use farreach_oracle::tables::flat::{Flat, FlatConfig};
+use farreach_oracle::tables::hashed::{Hashed, HashedConfig};
+use farreach_oracle::tables::htab::{Htab, HtabConfig};
+use farreach_oracle::tables::radix::Shape;
+use farreach_oracle::tables::{Hash, PlainTable};
+
+enum Model {
+    Any(Box<dyn PlainTable>),
+    Dmt(Dmt, Regions),
+}
+
+/// Of a process: first page, one past the last, mapped base pages.
+#[derive(Default)]
+struct Regions(BTreeMap<u32, Vec<(u64, u64, u64)>>);
+
+impl Regions {
+    /// A page is mapped: regions that are closer than 2 % of their pages become one.
+    fn map(&mut self, asid: u32, first: u64, pages: u64) {
+        let all = self.0.entry(asid).or_default();
+        let mut new = (first, first + pages, pages);
+        let close = |a: &(u64, u64, u64), b: &(u64, u64, u64)| {
+            let gap = a.0.max(b.0).saturating_sub(a.1.min(b.1));
+            gap == 0 || 50 * gap < a.2 + b.2
+        };
+        // Only neighbours can be close.
+        while let Some(place) = neighbours(all, new.0).into_iter().find(|i| close(&all[*i], &new)) {
+            let old = all.remove(place);
+            new = (new.0.min(old.0), new.1.max(old.1), new.2 + old.2);
+        }
+        all.push(new);
+        all.sort_unstable();
+    }
+
+    fn unmap(&mut self, asid: u32, first: u64, pages: u64) {
+        let all = self.0.entry(asid).or_default();
+        let region = all.iter_mut().find(|r| r.0 <= first && first < r.1).expect("it has a region");
+        region.2 -= pages;
+        all.retain(|r| r.2 > 0);
+    }
+}
+
+/// The region below a page, and that above.
+fn neighbours(all: &[(u64, u64, u64)], first: u64) -> Vec<usize> {
+    let at = all.partition_point(|r| r.0 < first);
+    [at.checked_sub(1), Some(at).filter(|at| *at < all.len())].into_iter().flatten().collect()
+}
+
+struct Tabled {
+    model: Model,
+    /// What the model has: process and first page, order.
+    held: BTreeMap<(u32, u64), u8>,
+}
+
+impl Tabled {
+    fn table(&mut self) -> &mut dyn PlainTable {
+        match &mut self.model {
+            Model::Any(table) => &mut **table,
+            Model::Dmt(table, _) => table,
+        }
+    }
+
+    /// Tells the model of DMT of the regions (OW-30).
+    fn regions(&mut self, asid: u32, before: Vec<(u64, u64, u64)>) {
+        let Model::Dmt(table, regions) = &mut self.model else { return };
+        let now = regions.0.get(&asid).cloned().unwrap_or_default();
+        for region in before.iter().filter(|old| !now.iter().any(|new| new.0 == old.0)) {
+            table.end_region(asid, region.0);
+        }
+        for (first, end, mapped) in now {
+            if !before.contains(&(first, end, mapped)) {
+                table.region_with(asid, first, end - first, mapped);
+            }
+        }
+    }
+
+    fn region(&mut self, asid: u32, first: u64, order: u8, mapped: bool) {
+        let Model::Dmt(_, regions) = &mut self.model else { return };
+        if order > 9 {
+            return;
+        }
+        let before = regions.0.get(&asid).cloned().unwrap_or_default();
+        match mapped {
+            true => regions.map(asid, first, 1 << order),
+            false => regions.unmap(asid, first, 1 << order),
+        }
+        self.regions(asid, before);
+    }
+
+    fn unmap(&mut self, asid: u32, first: u64) {
+        let order = self.held.remove(&(asid, first)).expect("it is held");
+        self.table().unmap(asid, first, order);
+        self.region(asid, first, order, false);
+    }
+
+    fn map(&mut self, asid: u32, first: u64, order: u8) {
+        let over: Vec<_> = self.held.range((asid, first)..(asid, first + (1 << order))).map(|(key, _)| key.1).collect();
+        let below = self.held.range(..(asid, first)).next_back();
+        let under = below.filter(|(key, of)| key.0 == asid && first - key.1 < 1 << **of).map(|(key, _)| key.1);
+        if let Model::Dmt(..) = self.model {
+            // Its regions follow every page.
+            over.into_iter().chain(under).for_each(|first| self.unmap(asid, first));
+        } else {
+            over.into_iter().chain(under).for_each(|first| _ = self.held.remove(&(asid, first)));
+        }
+        self.region(asid, first, order, true);
+        self.table().map(asid, first, order);
+        self.held.insert((asid, first), order);
+    }
+}
+
+impl Plain for Tabled {
+    fn miss(&mut self, miss: &Miss) -> bool {
+        self.table().walk(miss.look.asid(), miss.look.vpn());
+        false
+    }
+
+    fn change(&mut self, asid: u32, pages: VpnRange, split: bool, world: &World) {
+        if split {
+            return self.mapped(asid, pages, world);
+        }
+        let inside = self.held.range((asid, pages.start.0)..(asid, pages.end().0));
+        let gone: Vec<_> = inside.map(|(key, _)| key.1).filter(|page| world.mapping(asid, *page).is_none()).collect();
+        gone.into_iter().for_each(|first| self.unmap(asid, first));
+    }
+
+    fn mapped(&mut self, asid: u32, pages: VpnRange, world: &World) {
+        let inside = world.mappings.range((asid, pages.start.0)..(asid, pages.end().0));
+        let all: Vec<_> = inside.map(|(key, page)| (key.1, page.2)).collect();
+        for (first, order) in all {
+            if self.held.get(&(asid, first)) != Some(&order) {
+                self.map(asid, first, order);
+            }
+        }
+    }
+
+    /// OW-2.
+    fn gone(&mut self, asid: u32) {
+        let all: Vec<_> = self.held.range((asid, 0)..(asid + 1, 0)).map(|(key, _)| key.1).collect();
+        all.into_iter().for_each(|first| self.unmap(asid, first));
+        self.table().gone(asid);
+        if let Model::Dmt(_, regions) = &mut self.model {
+            regions.0.remove(&asid);
+        }
+    }
+
+    fn switch(&mut self, to: u32) {
+        self.table().switch(to);
+    }
+
+    fn counts(&self) -> BTreeMap<&'static str, u64> {
+        let mut counts = self.all();
+        for name in ["walks", "references", "steps", "fault_references"] {
+            counts.remove(name);
+        }
+        if let Model::Dmt(..) = self.model {
+            for name in ["table_bytes", "table_bytes_most", "table_contiguous", "resizes", "moves"] {
+                counts.remove(name);
+            }
+        }
+        counts
+    }
+
+    fn references(&self) -> References {
+        let counts = self.all();
+        let rows = counts.get("cwt_references").copied().unwrap_or(0);
+        [counts["steps"], counts["references"], rows, 0]
+    }
+
+    fn nodes(&self) -> u64 {
+        0
+    }
+}
+
+impl Tabled {
+    fn all(&self) -> BTreeMap<&'static str, u64> {
+        match &self.model {
+            Model::Any(table) => table.counts(),
+            Model::Dmt(table, _) => table.counts(),
+        }
+    }
+}
+
+type Keys = Vec<(&'static str, String)>;
+
+fn made(mut setting: Setting, name: &str, keys: Keys, model: Model) -> (Setting, Box<dyn Plain>) {
+    setting.keys = keys;
+    setting.keys.push(("table", name.to_owned()));
+    (setting, Box::new(Tabled { model, held: BTreeMap::new() }))
+}
+
+pub(super) fn hashed(dice: &mut Dice) -> (Setting, Box<dyn Plain>) {
+    let setting = Setting::new(dice, "table", Vec::new());
+    let (buckets, load, seed) = (dice.pick(&[1, 4, 16, 64]), dice.pick(&[0.3, 0.6, 0.9]), dice.below(9));
+    let (all_sizes, hash) = (dice.percent(40), dice.pick(&[Hash::Mix, Hash::Mix, Hash::Identity]));
+    let (order, sizes) = dice.pick(&[(vec![0, 9, 18], "4K+2M+1G"), (vec![18, 0, 9], "1G+4K+2M")]);
+    let keys = vec![
+        ("ht_buckets", buckets.to_string()),
+        ("ht_load", load.to_string()),
+        ("ht_sizes", if all_sizes { "all" } else { "used" }.into()),
+        ("ht_order", sizes.into()),
+        ("ht_hash", if hash == Hash::Mix { "mix" } else { "identity" }.into()),
+        ("seed", seed.to_string()),
+    ];
+    let config = HashedConfig { buckets, load, order, all_sizes, hash, seed };
+    made(setting, "hashed", keys, Model::Any(Box::new(Hashed::new(config))))
+}
+
+pub(super) fn htab(dice: &mut Dice) -> (Setting, Box<dyn Plain>) {
+    let mut setting = Setting::new(dice, "table", Vec::new());
+    setting.giants = false;
+    let config = HtabConfig { groups: dice.pick(&[1, 2, 8, 64]), pte: dice.pick(&[8, 16]) };
+    let keys = vec![("htab_groups", config.groups.to_string()), ("htab_pte", config.pte.to_string())];
+    made(setting, "htab", keys, Model::Any(Box::new(Htab::new(config))))
+}
+
+pub(super) fn clustered(dice: &mut Dice) -> (Setting, Box<dyn Plain>) {
+    let mut setting = Setting::new(dice, "table", Vec::new());
+    setting.giants = false;
+    let (pages, buckets) = (dice.pick(&[1, 4, 16, 64]), dice.pick(&[1, 4, 64]));
+    let (inline, seed) = (dice.percent(40), dice.below(9));
+    let keys = vec![
+        ("cl_pages", pages.to_string()),
+        ("cl_buckets", buckets.to_string()),
+        ("cl_inline", inline.to_string()),
+        ("seed", seed.to_string()),
+    ];
+    let config = ClusteredConfig { pages, buckets, inline, hash: Hash::Mix, seed };
+    made(setting, "clustered", keys, Model::Any(Box::new(Clustered::new(config))))
+}
+
+pub(super) fn cuckoo(dice: &mut Dice) -> (Setting, Box<dyn Plain>) {
+    let setting = Setting::new(dice, "table", Vec::new());
+    let config = CuckooConfig {
+        ways: 2 + dice.below(3),
+        entries: dice.pick(&[1, 2, 4, 16]),
+        retries: dice.pick(&[1, 4, 32]),
+        threshold: dice.pick(&[0.4, 0.6, 0.8]),
+        scale: dice.pick(&[2, 4]),
+        moves: dice.pick(&[1, 2, 10]),
+        hash: Hash::Mix,
+        seed: dice.below(9),
+        cached_rows: dice.pick(&[[16, 2], [1, 1], [2, 0], [0, 2], [0, 0]]),
+        process_ids: setting.process_ids,
+    };
+    let keys = vec![
+        ("ec_ways", config.ways.to_string()),
+        ("ec_entries", config.entries.to_string()),
+        ("ec_retries", config.retries.to_string()),
+        ("ec_threshold", config.threshold.to_string()),
+        ("ec_scale", config.scale.to_string()),
+        ("ec_moves", config.moves.to_string()),
+        ("cwc_pmd", config.cached_rows[0].to_string()),
+        ("cwc_pud", config.cached_rows[1].to_string()),
+        ("seed", config.seed.to_string()),
+    ];
+    made(setting, "cuckoo", keys, Model::Any(Box::new(Cuckoo::new(config))))
+}
+
+pub(super) fn flat(dice: &mut Dice) -> (Setting, Box<dyn Plain>) {
+    let setting = Setting::new(dice, "table", Vec::new());
+    let (flatten, split) = (dice.pick(&["none", "l4l3+l2l1", "l2l1", "l3l2", "l4l3"]), dice.percent(50));
+    let (fraction, seed) = (dice.pick(&[1.0, 1.0, 0.5]), dice.below(9));
+    let keys = vec![
+        ("flatten", flatten.to_owned()),
+        ("flatten_fraction", fraction.to_string()),
+        ("flatten_huge", if split { "split" } else { "copies" }.into()),
+        ("seed", seed.to_string()),
+    ];
+    let shape = Shape { levels: 4, merged: Shape::pairs(flatten), fraction, split, seed };
+    let [pd, pdpt, pml4] = setting.walk_caches;
+    let config = FlatConfig { shape, caches: [pd, pdpt, pml4, 0], process_ids: setting.process_ids };
+    made(setting, "flat", keys, Model::Any(Box::new(Flat::new(config))))
+}
+
+pub(super) fn dmt(dice: &mut Dice) -> (Setting, Box<dyn Plain>) {
+    let mut setting = Setting::new(dice, "table", Vec::new());
+    setting.walk_caches = [0; 3];
+    let registers = dice.pick(&[0, 1, 2, 3, 16]);
+    let model = Model::Dmt(Dmt::new(registers, 4), Regions::default());
+    made(setting, "dmt", vec![("dmt_registers", registers.to_string())], model)
+}
+
+fn moved(sums: &drive::Sums, names: &[&str]) {
+    for name in names {
+        assert!(sums.counts[*name] > 100, "{name}: {sums:?}");
+    }
+}
+
+#[test]
+fn hashed_tables_agree_with_the_plain_model() {
+    moved(&all(hashed), &["resizes", "moves", "collisions", "table_writes"]);
+}
+
+#[test]
+fn htab_agrees_with_the_plain_model() {
+    moved(&all(htab), &["spills", "reloads", "found_primary", "found_secondary"]);
+}
+
+#[test]
+fn clustered_tables_agree_with_the_plain_model() {
+    moved(&all(clustered), &["collisions", "table_writes"]);
+}
+
+#[test]
+fn cuckoo_tables_agree_with_the_plain_model() {
+    moved(&all(cuckoo), &["resizes", "moves", "collisions", "complete", "by_pud", "size", "direct", "cwt_references"]);
+}
+
+#[test]
+fn flattened_tables_agree_with_the_plain_model() {
+    moved(&all(flat), &["moves", "table_writes"]);
+}
+
+#[test]
+fn dmt_agrees_with_the_plain_model() {
+    moved(&all(dmt), &["covered", "conventional"]);
+}

@@ -81,7 +81,9 @@ impl World {
         let all = |v: u64| self.pte(Asid(asid), Vpn(v));
         let own = all(vpn).expect("mapped");
         let joins = |v: &u64| {
-            all(*v).is_some_and(|pte| pte.attr == own.attr && pte.pfn.0 as i64 - *v as i64 == own.pfn.0 as i64 - vpn as i64)
+            all(*v).is_some_and(|pte| {
+                pte.attr == own.attr && pte.pfn.0 as i64 - *v as i64 == own.pfn.0 as i64 - vpn as i64
+            })
         };
         let below = (vpn.saturating_sub(most)..vpn).rev().take_while(joins).count();
         let above = (vpn + 1..=vpn + most).take_while(joins).count();
@@ -122,15 +124,17 @@ pub(super) struct Stream {
     dice: Dice,
     asid: u32,
     frame: u64,
-    last: (u64, i64),
+    /// Page, order if it is to be mapped, program counter.
+    plan: Vec<(u64, u8, u64)>,
     position: u64,
     later: Vec<Step>,
     /// Percent of superpages among the pages that are drawn.
     large: u64,
+    giants: bool,
 }
 
 impl Stream {
-    pub fn new(seed: u64) -> Stream {
+    pub fn new(seed: u64, giants: bool) -> Stream {
         let mut dice = Dice::new(seed ^ 0x7061_7274);
         let large = dice.pick(&[0, 10, 30, 50]);
         let mut stream = Stream {
@@ -138,10 +142,11 @@ impl Stream {
             dice,
             asid: 0,
             frame: 1 << 20,
-            last: (0, 1),
+            plan: Vec::new(),
             position: 0,
             later: Vec::new(),
             large,
+            giants,
         };
         stream.new_regions();
         stream
@@ -183,7 +188,7 @@ impl Stream {
     fn page(&mut self) -> (u64, u8) {
         if self.dice.percent(self.large) {
             return match self.dice.below(8) {
-                0 => ((self.dice.below(2) + 1) << 18 | self.dice.below(1 << 18), 18),
+                0 if self.giants => ((self.dice.below(2) + 1) << 18 | self.dice.below(1 << 18), 18),
                 _ => ((4 + self.dice.below(5)) << 9 | self.dice.below(512), 9),
             };
         }
@@ -234,7 +239,8 @@ impl Stream {
     /// All base pages of 2 MB are mapped properly, then become a superpage.
     fn promote(&mut self, region: u64) -> Option<Step> {
         let (asid, first) = (self.asid, region << 9);
-        let pages: Vec<_> = self.world.mappings.range((asid, first)..(asid, first + 512)).map(|(_, page)| *page).collect();
+        let pages: Vec<_> =
+            self.world.mappings.range((asid, first)..(asid, first + 512)).map(|(_, page)| *page).collect();
         let &(pfn, attr, _) = pages.first().filter(|_| pages.len() == 512)?;
         let fits = |(i, page): (usize, &(u64, u8, u8))| *page == (pfn + i as u64, attr, 0);
         if pfn % 512 != 0 || !pages.iter().enumerate().all(fits) {
@@ -257,18 +263,32 @@ impl Stream {
         Step::Change(asid, range)
     }
 
-    fn look(&mut self) -> Vec<Step> {
-        let (mut vpn, mut order) = self.page();
-        if self.dice.percent(50) {
-            // On with the stride.
-            let next = self.last.0 as i64 + self.last.1;
-            if (0..1 << 35).contains(&next) && self.world.mapping(self.asid, next as u64).is_some_and(|m| m.1 == 0) {
-                (vpn, order) = (next as u64, 0);
+    /// Pages that are looked up next, the last first: a run with a stride, a loop that comes twice, or any page.
+    fn plan(&mut self) {
+        let at = self.dice.below(2) * 512 + self.dice.below(24);
+        let pc = 0x400 + 4 * self.dice.below(2);
+        match self.dice.below(4) {
+            0 => {
+                let stride = self.dice.pick(&[1, 1, 2, 3, -1, -2]);
+                let pages = (0..3 + self.dice.below(8) as i64).map(|i| at as i64 + 40 + i * stride);
+                self.plan = pages.rev().map(|page| (page as u64, 0, pc)).collect();
             }
-        } else {
-            self.last.1 = self.dice.pick(&[1, 1, 2, 3, -1, -2, 512]);
+            1 => {
+                let pages: Vec<_> = (0..4 + self.dice.below(3)).map(|_| self.page()).collect();
+                self.plan = pages.iter().chain(&pages).rev().map(|(page, order)| (*page, *order, pc + 64)).collect();
+            }
+            _ => {
+                let (page, order) = self.page();
+                self.plan = vec![(page, order, pc + 128)];
+            }
         }
-        self.last.0 = vpn;
+    }
+
+    fn look(&mut self) -> Vec<Step> {
+        if self.plan.is_empty() {
+            self.plan();
+        }
+        let (vpn, order, pc) = self.plan.pop().expect("a plan has pages");
         let mut steps = Vec::new();
         if self.world.mapping(self.asid, vpn).is_none() {
             steps.extend(self.fault(vpn, order));
@@ -281,7 +301,7 @@ impl Stream {
         };
         // What could not be mapped whole is looked up another time.
         let Some(pte) = self.world.pte(at.asid, at.vpn) else { return steps };
-        let pc = if at.kind == Kind::Fetch { vpn << 12 } else { 4 * self.dice.below(2) + 64 * u64::from(self.last.1 == 1) };
+        let pc = if at.kind == Kind::Fetch { vpn << 12 } else { pc };
         steps.push(Step::Look(Look { at, pte, pc, position: self.position }));
         steps
     }
@@ -289,7 +309,7 @@ impl Stream {
     /// The next steps; the page table is as after the last of them.
     pub fn next(&mut self) -> Vec<Step> {
         if let Some(Step::Change(_, range)) = self.later.pop() {
-            return vec![self.unmap(range.start.0, range.pages)];
+            return vec![self.unmap(range.start.0, range.pages)]; // of what was split
         }
         let (vpn, _) = self.page();
         let mapping = self.world.mapping(self.asid, vpn);
@@ -306,7 +326,10 @@ impl Stream {
                     split
                 }
                 Some((first, order, _)) => Some(self.unmap(first, 1 << order)),
-                None => (vpn >> 9 < 3).then(|| self.unmap(vpn >> 9 << 9, 512)),
+                None => {
+                    let first = vpn >> 9 << 9;
+                    (vpn >> 9 < 3 && self.world.any(self.asid, first, 512)).then(|| self.unmap(first, 512))
+                }
             },
             4 => mapping.and_then(|(first, ..)| self.split(first)),
             5 => self.promote(vpn >> 9),
