@@ -20,7 +20,8 @@
 //!
 //! * OW-8 Tables are allocated when the first page of a size is mapped, and kept until the process is gone. With
 //!   `ht_sizes=all` the tables of all sizes are allocated together.
-//! * OW-9 Doubling happens after an insert into an empty bucket. Buckets move in ascending order.
+//! * OW-9 Doubling happens after an insert into an empty bucket, as often as the load is too high. Buckets move in
+//!   ascending order.
 //! * OW-10 A tag that matches ends the search of its size, whatever its translation. The next size follows.
 //!
 //! HTAB:

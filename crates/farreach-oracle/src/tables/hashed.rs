@@ -198,8 +198,11 @@ impl PlainTable for Hashed {
         if let Bucket::Live { valid, .. } = &mut table.buckets[at] {
             valid[slot] = true;
         }
-        if table.taken as f64 > self.config.load * table.len() as f64 {
+        let mut full = table.taken as f64 > self.config.load * table.len() as f64;
+        while full {
             self.double(asid, order);
+            let table = &self.tables[&(asid, order)];
+            full = table.taken as f64 > self.config.load * table.len() as f64;
         }
         self.measure();
     }

@@ -1,27 +1,340 @@
-//! Faults.
+//! Faults, planted in a machine by a wrapper around its hierarchy, or in the model by what it is told. The comparison
+//! must find each, on one of a thousand streams; in machines the conformance suite is not asked.
+//!
+//! | fault in the machine | what it is |
+//! |---|---|
+//! | `ChangeForgotten`, `ChangeOfFirstPage` | the part keeps entries that changed; a long change drops those of a page |
+//! | `SplitForgotten`, `EndForgotten`, `SwitchForgotten` | the same for splits, ends of processes and switches |
+//! | `UnmapForgotten`, `MapForgotten` | the table does not hear of a page (the machine's own checks may find it) |
+//! | `StaleFrame` | an entry of the part has the frame of the page before |
+//! | `HitCountedTwice` | of those that the part answers |
+//! | `WalkNotMade` | walks are counted that were not made |
+//! | `TlbUnfilled` | a miss leaves the second level without the page |
+//! | `MissCalledHit` | some walks end as hits |
+//! | `ReferenceNotCounted` | references in the background are not counted |
+//! | `OldFetch`, `OldPosition` | the program counter and the position of the lookup before |
+//!
+//! | fault in the model | what it is |
+//! |---|---|
+//! | `PlainChangeForgotten`, `PlainEndForgotten`, `PlainSwitchForgotten` | it is not told |
+//! | `PlainOtherProcess` | changes are those of the next process |
+//! | `PlainChangeTooShort`, `PlainChangeTooLong` | by a page |
+//! | `PlainNoVictim`, `PlainVictimOfVictim` | the second level evicts nothing, or the next page |
+//! | `PlainNeverFetch` | fetches are loads |
+//! | `PlainPcOfPage`, `PlainLate` | the page as program counter; positions up to 7 instructions later |
+//! | `PlainNeighbour` | the misses are those of the page beside |
 
 use super::*;
+use farreach_hw::tlb::{Answer, Capabilities, OnDemotion, OnFetch, OnMap, OnSwitch, additions};
+use farreach_types::counts::TlbCounts;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
     None,
+    ChangeForgotten,
+    ChangeOfFirstPage,
+    SplitForgotten,
+    EndForgotten,
+    SwitchForgotten,
+    UnmapForgotten,
+    MapForgotten,
+    StaleFrame,
+    HitCountedTwice,
+    WalkNotMade,
+    TlbUnfilled,
+    MissCalledHit,
+    ReferenceNotCounted,
+    OldFetch,
+    OldPosition,
+    PlainChangeForgotten,
+    PlainEndForgotten,
+    PlainSwitchForgotten,
+    PlainOtherProcess,
+    PlainChangeTooShort,
+    PlainChangeTooLong,
+    PlainNoVictim,
+    PlainVictimOfVictim,
+    PlainNeverFetch,
+    PlainPcOfPage,
+    PlainLate,
+    PlainNeighbour,
 }
+use Fault::*;
 
 impl Fault {
-    pub fn around(self, tlb: Box<dyn Tlb>, _part: &'static str) -> Box<dyn Tlb> {
-        tlb
+    /// A machine with the fault, if it is one of machines.
+    pub fn around(self, tlb: Box<dyn Tlb>, part: &'static str) -> Box<dyn Tlb> {
+        if self as u8 == None as u8 || self as u8 >= PlainChangeForgotten as u8 {
+            return tlb;
+        }
+        Box::new(Faulty { counts: tlb.counts().clone(), tlb, fault: self, part, pc: 0, position: 0 })
     }
+
+    /// Tells the model of a step that is no lookup.
     pub fn tell(self, step: &Step, plain: &mut dyn Plain, world: &World) {
+        let other = |asid| if self == PlainOtherProcess { (asid + 1) % 3 } else { asid };
         match *step {
-            Step::Change(asid, pages) => plain.change(asid, pages, false, world),
-            Step::Split(asid, pages) => plain.change(asid, pages, true, world),
+            Step::Change(..) | Step::Split(..) if self == PlainChangeForgotten => {}
+            Step::Gone(_) if self == PlainEndForgotten => {}
+            Step::Switch(_) if self == PlainSwitchForgotten => {}
+            Step::Change(asid, mut pages) => {
+                match self {
+                    PlainChangeTooShort => pages.pages -= 1,
+                    PlainChangeTooLong => pages.pages += 1,
+                    _ => {}
+                }
+                plain.change(other(asid), pages, false, world);
+            }
+            Step::Split(asid, pages) => plain.change(other(asid), pages, true, world),
             Step::Mapped(asid, pages) => plain.mapped(asid, pages, world),
             Step::Gone(asid) => plain.gone(asid),
             Step::Switch(to) => plain.switch(to),
             Step::Look(_) => {}
         }
     }
-    pub fn miss(self, miss: Miss) -> Miss {
+
+    /// A miss as the model hears of it.
+    pub fn miss(self, mut miss: Miss) -> Miss {
+        let look = &mut miss.look;
+        match self {
+            PlainNoVictim => miss.victim = Option::None,
+            PlainVictimOfVictim => {
+                miss.victim = miss.victim.map(|(asid, first, order)| (asid, first + (1 << order), order))
+            }
+            PlainNeverFetch => look.at.kind = Kind::Load,
+            PlainPcOfPage => look.pc = look.at.vpn.0,
+            PlainLate => look.position += look.position % 8,
+            PlainNeighbour if miss.world.mapping(look.at.asid.0, look.at.vpn.0 ^ 1).is_some() => {
+                look.at.vpn.0 ^= 1;
+                look.pte = miss.world.pte(look.at.asid, look.at.vpn).expect("mapped");
+            }
+            _ => {}
+        }
         miss
     }
+}
+
+/// A machine that is wrong in one way.
+struct Faulty {
+    tlb: Box<dyn Tlb>,
+    fault: Fault,
+    part: &'static str,
+    counts: TlbCounts,
+    /// Of the lookup before.
+    pc: u64,
+    position: u64,
+}
+
+impl Faulty {
+    /// The counts that it shows, with the fault in what was counted since.
+    fn count(&mut self, before: &TlbCounts) {
+        let mut now = self.tlb.counts().clone();
+        let place = now.parts.iter().position(|(name, _)| name == self.part).expect("it has the part");
+        let answers = additions::listed(self.part).and_then(|listed| listed.answers);
+        let names = additions::listed(self.part).map_or(&[][..], |listed| listed.counters);
+        let index = |name: &str| names.iter().position(|counter| counter.name == name);
+        let hits = answers.map_or(0, |name| now.parts.count(self.part, name) - before.parts.count(self.part, name));
+        let lies = self.counts.parts.at(place).clone();
+        let extra = |name: &str, before: &TlbCounts| lies.counters.get(name) - before.parts.count(self.part, name);
+        match self.fault {
+            HitCountedTwice => {
+                let name = answers.expect("it answers");
+                *now.parts.at(place).counters.at(index(name).expect("listed")) += extra(name, before) + hits;
+            }
+            WalkNotMade => now.walk.walks += self.counts.walk.walks - before.walk.walks + hits,
+            ReferenceNotCounted => now.parts.at(place).memory.made.background_references /= 2,
+            _ => {}
+        }
+        self.counts = now;
+    }
+
+    fn event(&mut self, event: impl FnOnce(&mut dyn Tlb)) {
+        let before = self.tlb.counts().clone();
+        event(&mut *self.tlb);
+        self.count(&before);
+    }
+}
+
+impl Tlb for Faulty {
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
+        let before = self.tlb.counts().clone();
+        let mut answer = self.tlb.access(at, pte, table, unfiltered);
+        let missed = answer.outcome != Outcome::Hit;
+        if missed && self.fault == TlbUnfilled && at.vpn.0 % 4 == 1 {
+            self.tlb.invalidate(at.asid, VpnRange::one(at.vpn), unfiltered);
+        }
+        self.count(&before);
+        if missed && self.fault == MissCalledHit && at.vpn.0.is_multiple_of(8) {
+            answer.outcome = Outcome::Hit;
+        }
+        answer
+    }
+    fn invalidate(&mut self, asid: Asid, mut pages: VpnRange, unfiltered: &mut Unfiltered) {
+        match self.fault {
+            ChangeForgotten => return,
+            ChangeOfFirstPage => pages.pages = 1,
+            _ => {}
+        }
+        self.event(|tlb| tlb.invalidate(asid, pages, unfiltered));
+    }
+    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        if self.fault != EndForgotten {
+            self.event(|tlb| tlb.invalidate_space(asid, unfiltered));
+        }
+    }
+    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
+        self.tlb.probe(asid, vpn, kind)
+    }
+    fn entries(&self) -> Vec<EntryView> {
+        self.entries_in(0..usize::MAX)
+    }
+    fn entries_in(&self, slots: std::ops::Range<usize>) -> Vec<EntryView> {
+        let behind = slots.end == usize::MAX && slots.start > 0;
+        let mut entries = self.tlb.entries_in(slots);
+        if self.fault == StaleFrame && behind {
+            entries.iter_mut().for_each(|e| e.pages[0].1.pfn.0 -= u64::from(e.base.0 % 8 == 3));
+        }
+        entries
+    }
+    fn counts(&self) -> &TlbCounts {
+        &self.counts
+    }
+}
+
+impl Capabilities for Faulty {
+    fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
+        Some(self)
+    }
+    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
+        Some(self)
+    }
+    fn on_fetch(&mut self) -> Option<&mut dyn OnFetch> {
+        Some(self)
+    }
+    fn on_map(&mut self) -> Option<&mut dyn OnMap> {
+        Some(self)
+    }
+}
+
+impl OnDemotion for Faulty {
+    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        if self.fault != SplitForgotten {
+            self.event(|tlb| tlb.demote(asid, pages, unfiltered));
+        }
+    }
+}
+
+impl OnSwitch for Faulty {
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        if self.fault != SwitchForgotten {
+            self.event(|tlb| tlb.switch(to, unfiltered));
+        }
+    }
+}
+
+impl OnFetch for Faulty {
+    fn latest_fetch(&mut self, address: u64) {
+        let old = std::mem::replace(&mut self.pc, address);
+        self.tlb.latest_fetch(if self.fault == OldFetch { old } else { address });
+    }
+    fn position(&mut self, instructions: u64) {
+        let old = std::mem::replace(&mut self.position, instructions);
+        self.tlb.position(if self.fault == OldPosition { old } else { instructions });
+    }
+    fn because_of(&mut self) -> String {
+        String::new()
+    }
+}
+
+impl OnMap for Faulty {
+    fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
+        if self.fault != MapForgotten {
+            self.event(|tlb| tlb.mapped(asid, pages, table));
+        }
+    }
+    fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
+        if self.fault != UnmapForgotten {
+            self.event(|tlb| tlb.unmapped(asid, pages, table));
+        }
+    }
+}
+
+thread_local! {
+    /// Whether panics are what is looked for: the machine's own checks may find a fault first.
+    static EXPECTED: Cell<bool> = const { Cell::new(false) };
+}
+
+type Make = fn(&mut Dice) -> (Setting, Box<dyn Plain>);
+
+/// Where each fault is planted.
+const PLANTED: &[(&str, Make, &[Fault])] = &[
+    (
+        "sequential",
+        |dice| prefetch::make(dice, "sequential"),
+        &[
+            ChangeForgotten,
+            ChangeOfFirstPage,
+            SplitForgotten,
+            EndForgotten,
+            SwitchForgotten,
+            StaleFrame,
+            HitCountedTwice,
+            WalkNotMade,
+            TlbUnfilled,
+            MissCalledHit,
+            ReferenceNotCounted,
+            OldPosition,
+            PlainChangeForgotten,
+            PlainEndForgotten,
+            PlainSwitchForgotten,
+            PlainOtherProcess,
+            PlainChangeTooShort,
+            PlainChangeTooLong,
+            PlainNeverFetch,
+            PlainLate,
+            PlainNeighbour,
+        ],
+    ),
+    ("stride", |dice| prefetch::make(dice, "stride"), &[OldFetch, PlainPcOfPage, SwitchForgotten]),
+    ("recency", |dice| prefetch::make(dice, "recency"), &[PlainNoVictim, PlainVictimOfVictim, PlainEndForgotten]),
+    ("pom", memory::pom, &[HitCountedTwice, WalkNotMade, TlbUnfilled, ReferenceNotCounted, PlainChangeForgotten]),
+    ("spectlb", speculation::spectlb, &[ChangeForgotten, SwitchForgotten, PlainChangeForgotten, PlainNeighbour]),
+    ("spot", speculation::spot, &[OldFetch, PlainPcOfPage, PlainSwitchForgotten]),
+    ("asap", speculation::asap, &[ReferenceNotCounted, MissCalledHit]),
+    ("hashed", tables::hashed, &[MapForgotten, UnmapForgotten, EndForgotten, PlainNeighbour]),
+    ("cuckoo", tables::cuckoo, &[MapForgotten, UnmapForgotten, SwitchForgotten, PlainSwitchForgotten]),
+    ("flat", tables::flat, &[UnmapForgotten, SwitchForgotten, PlainEndForgotten, PlainNeighbour]),
+];
+
+/// Which stream finds the fault.
+fn found(make: Make, fault: Fault) -> Option<u64> {
+    EXPECTED.set(true);
+    let finds = |seed: &u64| {
+        let (setting, mut plain) = make(&mut Dice::new(*seed));
+        catch_unwind(AssertUnwindSafe(|| drive::stream(*seed, &setting, &mut *plain, fault))).is_ok_and(|r| r.is_ok())
+    };
+    let seed = (0..STREAMS).find(|seed| !finds(seed));
+    EXPECTED.set(false);
+    seed
+}
+
+#[test]
+fn every_planted_fault_is_found() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |why| {
+        if !EXPECTED.get() {
+            hook(why)
+        }
+    }));
+    let mut many = 0;
+    for (name, make, faults) in PLANTED {
+        for fault in *faults {
+            let seed = found(*make, *fault);
+            assert!(seed.is_some(), "{name}: {fault:?} was not found");
+            many += 1;
+        }
+    }
+    assert!(many >= 50, "{many}");
 }

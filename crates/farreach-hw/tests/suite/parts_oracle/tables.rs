@@ -84,17 +84,19 @@ impl Tabled {
         }
     }
 
+    /// The regions of a process now.
+    fn regions_now(&self, asid: u32) -> Vec<(u64, u64, u64)> {
+        let Model::Dmt(_, regions) = &self.model else { return Vec::new() };
+        regions.0.get(&asid).cloned().unwrap_or_default()
+    }
+
     fn region(&mut self, asid: u32, first: u64, order: u8, mapped: bool) {
         let Model::Dmt(_, regions) = &mut self.model else { return };
-        if order > 9 {
-            return;
-        }
-        let before = regions.0.get(&asid).cloned().unwrap_or_default();
         match mapped {
+            _ if order > 9 => {}
             true => regions.map(asid, first, 1 << order),
             false => regions.unmap(asid, first, 1 << order),
         }
-        self.regions(asid, before);
     }
 
     fn unmap(&mut self, asid: u32, first: u64) {
@@ -131,17 +133,21 @@ impl Plain for Tabled {
         }
         let inside = self.held.range((asid, pages.start.0)..(asid, pages.end().0));
         let gone: Vec<_> = inside.map(|(key, _)| key.1).filter(|page| world.mapping(asid, *page).is_none()).collect();
+        let before = self.regions_now(asid);
         gone.into_iter().for_each(|first| self.unmap(asid, first));
+        self.regions(asid, before);
     }
 
     fn mapped(&mut self, asid: u32, pages: VpnRange, world: &World) {
         let inside = world.mappings.range((asid, pages.start.0)..(asid, pages.end().0));
         let all: Vec<_> = inside.map(|(key, page)| (key.1, page.2)).collect();
+        let before = self.regions_now(asid);
         for (first, order) in all {
             if self.held.get(&(asid, first)) != Some(&order) {
                 self.map(asid, first, order);
             }
         }
+        self.regions(asid, before);
     }
 
     /// OW-2.
@@ -227,7 +233,7 @@ pub(super) fn htab(dice: &mut Dice) -> (Setting, Box<dyn Plain>) {
 pub(super) fn clustered(dice: &mut Dice) -> (Setting, Box<dyn Plain>) {
     let mut setting = Setting::new(dice, "table", Vec::new());
     setting.giants = false;
-    let (pages, buckets) = (dice.pick(&[1, 4, 16, 64]), dice.pick(&[1, 4, 64]));
+    let (pages, buckets) = dice.pick(&[(4, 64), (16, 1), (16, 4), (64, 1), (64, 64)]);
     let (inline, seed) = (dice.percent(40), dice.below(9));
     let keys = vec![
         ("cl_pages", pages.to_string()),

@@ -128,8 +128,8 @@ impl Headers {
         let (both, mut fetched) = (kind == "complete" || kind == "by_pud", 0);
         for (which, row) in ROW.iter().map(|row| (asid, vpn >> row)).enumerate() {
             let looked_up = which == 0 || both;
-            let held = self.cached[which].hit(&row) || !self.cached[which].has_room();
-            if looked_up && !held && (which, order) != (0, 18) {
+            let missed = looked_up && !self.cached[which].hit(&row);
+            if missed && self.cached[which].has_room() && (which, order) != (0, 18) {
                 self.cached[which].put(row);
                 fetched += 1;
             }

@@ -109,7 +109,9 @@ fn cl_3_cl_4_against_a_map() {
         let (pages, inline) = (4 << (seed % 4), seed.is_multiple_of(2));
         let config = ClusteredConfig { pages, buckets: 1 + seed % 20, inline, hash: hash(seed), seed };
         // A page of 1 GB has a node for each block, thousands of them.
-        with_orders(&[0, 0, 0, 0, 0, 9], seed, Clustered::new(config), |table, bytes| assert_eq!(bytes, table.parts().0));
+        with_orders(&[0, 0, 0, 0, 0, 9], seed, Clustered::new(config), |table, bytes| {
+            assert_eq!(bytes, table.parts().0)
+        });
     }
 }
 
