@@ -9,14 +9,19 @@
 
 mod drive;
 mod faults;
-mod memory;
+mod faulty;
+mod machine;
+mod pom;
 mod prefetch;
 mod speculation;
+mod stream;
+mod tabled;
 mod tables;
+mod victima;
 mod walks;
 mod world;
 
-use drive::{Miss, Plain, References, Setting, all, data_line};
+use drive::{Miss, Plain, References, all};
 use farreach_hw::cache::Levels;
 use farreach_hw::tlb::{EntryView, Lookup, Outcome, Tlb, Unfiltered, design, keys_of};
 use farreach_oracle::dice::{Dice, seeds};
@@ -25,10 +30,12 @@ use farreach_types::event::Kind;
 use farreach_types::params::Params;
 use farreach_types::translation::{Attr, PageTableView, Pte, Translation};
 use faults::Fault;
+use machine::{Machine, Setting, data_line};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use stream::Stream;
 use walks::Walks;
-use world::{Look, Step, Stream, World};
+use world::{Look, Step, World};
 
 /// Streams of each test.
 const STREAMS: u64 = 1000;
