@@ -5,22 +5,23 @@
 //! * OW-1 Mapping a page takes away every mapping of another size that it overlaps, as if each had been unmapped, in
 //!   ascending order. Mapping a page again leaves its entry where it is.
 //! * OW-2 `table_writes`: translations that are set or cleared: one for each page mapped, one for each page unmapped,
-//!   and no others. Pointers, tags, moves and the end of a process are not counted.
-//! * OW-3 `table_bytes` is known after each change, and when a table is allocated. Where a table moves at once, the
-//!   old one is freed first. `table_contiguous` is the largest allocation that there ever was.
+//!   more where a page has more entries, and no others. Pointers, tags and moves are not counted. A process that ends
+//!   unmaps its pages first, in ascending order; its caller does so.
+//! * OW-3 `table_bytes` is known after each change, and when a table is allocated. Where a table moves, the old one is
+//!   freed when all is moved. `table_contiguous` is the largest allocation that there ever was.
 //! * OW-4 A failed search (PT-4) uses caches as they are, and changes none. It is `fault_references` alone.
 //! * OW-5 At a switch, caches of walks are kept with `process_ids`, and lose all without (HW-9). When a process is
 //!   gone, what caches hold of it goes.
 //! * OW-6 `hash=identity`: hash number i of x is (x div size^i) mod size, without the process.
-//! * OW-7 `collisions`: new entries that are not put at their first place: HT another bucket than the first, HTAB not
-//!   in the primary group, CL a chain that is not empty, EC each swap. Moves are not new entries, but their swaps
-//!   count.
+//! * OW-7 `collisions`: HT buckets that demand walks read but for the last of each search, CL nodes of other blocks that
+//!   they read, EC each swap of an insert or move, and no others.
 //!
 //! HT:
 //!
 //! * OW-8 Tables are allocated when the first page of a size is mapped, and kept until the process is gone. With
 //!   `ht_sizes=all` the tables of all sizes are allocated together.
-//! * OW-9 Doubling happens after an insert into an empty bucket. Buckets move in ascending order.
+//! * OW-9 Doubling happens after an insert into an empty bucket, as often as the load is too high. Buckets move in
+//!   ascending order.
 //! * OW-10 A tag that matches ends the search of its size, whatever its translation. The next size follows.
 //!
 //! HTAB:
@@ -31,8 +32,8 @@
 //!
 //! CL:
 //!
-//! * OW-14 Each size of which the process has a page is searched in the order of HT-6. A superpage is hashed by its
-//!   first page, and has a node of its own. There are no partial subblocks.
+//! * OW-14 A superpage has a node with one mapping for each of its blocks, so that one search by the block of the page
+//!   that missed finds it (CL-1). There are no partial subblocks.
 //! * OW-15 A node without mappings is freed. Heads are allocated with the first page, for good.
 //! * OW-16 `cl_inline`: a bucket is as large as a node. The front node of the chain lies in it, others outside. A
 //!   search of an empty bucket is one reference.
@@ -72,7 +73,7 @@
 //!   `flatten_fraction`. The index is the page div its span.
 //! * OW-26 Every page of the upper of two merged levels is written 512 times (also a 1 GB page in l3l2).
 //!   `flatten_huge=split`: a merged node that gets such a page becomes two levels, until it has no page. That counts
-//!   neither writes nor moves.
+//!   no writes, and its entries as moves (PT-2).
 //! * OW-27 Unmapping, and mapping what was mapped, drop all walk-cache entries of the process, as OM-6.
 //! * OW-28 A path of `tpc` leads to the node that holds the leaf. Of equal matches the one used last is renewed. If
 //!   all upper levels match, nothing is inserted.
@@ -84,7 +85,8 @@
 //!   running process changes: the largest groups, of equal ones the lowest.
 //! * OW-31 Groups (DM-5) are made in ascending order: a region joins the group before it if the gap is less than 2 %
 //!   of the pages of the regions in both. A group has a TEA over its whole span, for base pages and for each larger
-//!   size of which it has had a page. Each is read by a walk, in one step.
+//!   size of which it has a page (DM-3). Each is read by a walk, in one step. A region is as large as its mapped pages,
+//!   if the caller says how many these are.
 //! * OW-32 TEAs take frames behind all others. One can grow in place into its last frame, and if it is the last. Else
 //!   all entries of its arrays move. Arrays of larger sizes are not modelled as frames.
 //! * OW-33 The leaf entries of pages in a group are in the TEA, so the radix tree has no level-1 node for them, but

@@ -193,8 +193,11 @@ impl Levels {
 
     /// A line of a part enters the second level. Where this line of memory is there, it gives its place up (VIC-3).
     pub(crate) fn insert_part(&mut self, number: u64, turned: u64) {
+        if let Some(gone) = self.l2.turn(number, turned) {
+            return self.l2_lost(Some(gone));
+        }
         let gone = self.l2.remove(turned);
-        self.l2_lost(gone.filter(|line| line.dirty()));
+        self.l2_lost(gone);
         let victim = self.l2.insert(number, false);
         self.l2_lost(victim);
     }

@@ -91,16 +91,31 @@ impl Second {
     #[inline(never)]
     fn insert_srrip(&mut self, number: u64, dirty: bool) -> Option<Line> {
         let (at, ways) = (self.cache.set(number), self.cache.ways);
+        let new = self.entering(number, dirty);
         let set = &mut self.cache.lines[at..at + ways];
         let way = set.iter().position(|line| !line.valid()).unwrap_or_else(|| {
             let way = distant(set, None);
             let passed = self.keeps_parts && ways > 1 && set[way].number() & PART != 0;
             if passed { distant(set, Some(way)) } else { way }
         });
-        let near = self.keeps_parts && number & PART != 0;
-        let victim =
-            std::mem::replace(&mut set[way], Line::new(number, Attr(if near { 0 } else { DISTANT - 1 }), dirty));
+        let victim = std::mem::replace(&mut set[way], new);
         victim.valid().then_some(victim)
+    }
+
+    /// A line of a part takes the place of this one, if that is there and in the same set (VIC-3). Returns the one that
+    /// was there. With LRU places are times of use, which begin anew.
+    pub fn turn(&mut self, number: u64, turned: u64) -> Option<Line> {
+        if !self.srrip || self.cache.set(number) != self.cache.set(turned) {
+            return None;
+        }
+        let new = self.entering(number, false);
+        self.cache.peek_mut(turned).map(|line| std::mem::replace(line, new))
+    }
+
+    /// A line as it enters with SRRIP.
+    fn entering(&self, number: u64, dirty: bool) -> Line {
+        let near = self.keeps_parts && number & PART != 0;
+        Line::new(number, Attr(if near { 0 } else { DISTANT - 1 }), dirty)
     }
 
     /// Removes a line.

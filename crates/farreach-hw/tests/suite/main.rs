@@ -2,6 +2,7 @@
 
 mod mmu_oracle;
 mod oracle_golden;
+mod parts_oracle;
 mod policies;
 mod t94_golden;
 mod t94_hardware;

@@ -3,8 +3,8 @@
 //! A miss of the last level calls [`PlainPom::missed`]; if that says no, the caller walks and calls
 //! [`PlainPom::walked`]. Choices where the rules are silent:
 //!
-//! * OB-20 The index of the predictor is the low bits of the base page that missed. A miss on a page of 1 GB leaves its
-//!   bit as it is.
+//! * OB-20 The index of the predictor is the low bits of the base page that missed. After a miss on a page of 1 GB its
+//!   bit is that of 2 MB: the bit says 4 KB or larger.
 //! * OB-21 A hit makes the entry the newest of its set. Entries of a set are ordered by their last use (POM-2).
 //! * OB-22 `writes` are those after walks. What a change reads and writes (POM-5) is in none of the counters.
 //! * OB-23 A superpage is dropped if a change meets any of its pages. The end of a process drops its entries.
@@ -72,9 +72,7 @@ impl PlainPom {
     pub fn missed(&mut self, asid: u32, vpn: u64, order: u8) -> bool {
         let index = (vpn % self.predictor.len() as u64) as usize;
         let first = self.predictor[index];
-        if let Some(half) = HALVES.iter().position(|size| *size == order) {
-            self.predictor[index] = half;
-        }
+        self.predictor[index] = usize::from(order > 0);
         self.add("probes_first", 1);
         if self.probe(first, asid, vpn) {
             return true;

@@ -8,8 +8,8 @@
 //! * OB-2 An address is beyond 47 bits from base page 2^35 on. The filter and the walk ask for the first base page of
 //!   the candidate. A candidate is `v` itself if it has the same number in units of its instance.
 //! * OB-3 A prefetch walk fills the mapping that it finds, of whatever size.
-//! * OB-4 With `prefetch_into=l2` candidates go to the second level and free entries still to the buffer. The law of
-//!   fills (PB-10) then does not hold, and nothing is late but free entries.
+//! * OB-4 With `prefetch_into=l2` there is no buffer (PB-3), so that free entries go to the second level too. `into_l2`
+//!   counts both.
 //! * OB-5 `prefetch_on=walk`: on a hit of the buffer nothing is predicted and nothing is trained. The stack of RP is
 //!   kept up all the same, because it is to hold what left the second level (RP-1).
 //! * OB-6 A row is used by a lookup as well as by a write. The index of a program counter is its own low bits.
@@ -24,19 +24,20 @@
 //! * OB-11 Sampled pages are numbers in units of their size and are found by misses on mappings of this size. A leaf of
 //!   1 GB has a line of 8 such leaves (SBFP-4 goes on).
 //! * OB-12 At a switch with `flush`, predictors, ATP's counters and the FDT begin anew; the sampler is tagged, so it is
-//!   kept with `process_ids` and emptied without (HW-9). The end of a process empties buffer, sampler and stack of it.
-//!   Entries dropped by a switch or an end count as invalidated.
+//!   kept with `process_ids` and emptied without (HW-9). The end of a process empties buffer and stack of it, not the
+//!   sampler, which holds page numbers only. Entries dropped by a switch or an end count as invalidated.
 //! * OB-13 FPQs get predictions before any filter, negative ones too, each followed by its free pages. H2P, MASP and
 //!   STP inside ATP are trained at every trigger.
 //! * OB-14 A hit is late if its position is less than that of the prefetch and the delay together.
 //! * OB-15 Morrigan: tables are fully associative. A slot begins with confidence 0 and gains 1 when its successor comes
-//!   again. Candidates in order of confidence, older slots first among equals. Rows and slots that leave are the
-//!   oldest among equals. A row begins with one miss; only rows that are there when their page misses gain one.
+//!   again. Candidates in order of their slots; a slot that is replaced keeps its place. Of equal slots the first is the
+//!   most confident, and leaves first; of equal rows the oldest leaves. A row begins with one miss; only rows that are there when their page misses gain one.
 //!   A new row is put into the table of one slot. Distances and tables are for each size (PB-8).
 //! * OB-16 `pb_for=fetch`: misses of data do nothing at all. With a shared buffer they look it up and bring free
 //!   entries, but predict and train nothing (MOR-1).
 //! * OB-17 An instance of `predict_unit=base` is held against the number of the first base page (PB-8): the other pages
 //!   of a superpage are filtered by the TLBs, or not at all with `filter=none`.
+//! * OB-18 A promotion in place may leave base pages in the buffer beside their superpage. The smallest answers.
 
 mod atp;
 mod bring;
@@ -135,7 +136,7 @@ impl PlainPrefetch {
             stacks: Stacks::default(),
             sbfp,
             running: None,
-            counts: NAMES.into_iter().chain(CHOICES).chain(["invalidated"]).map(|name| (name, 0)).collect(),
+            counts: NAMES.into_iter().chain(CHOICES).chain(["invalidated", "into_l2"]).map(|name| (name, 0)).collect(),
             config,
         }
     }
@@ -174,9 +175,9 @@ impl PlainPrefetch {
         true
     }
 
-    /// PB-5 (5) to (8), after the TLBs are filled. The victim is the process and first base page of what left the
-    /// second level for this miss.
-    pub fn filled(&mut self, miss: &Miss, by_buffer: bool, victim: Option<(u32, u64)>, world: &mut dyn World) {
+    /// PB-5 (5) to (8), after the TLBs are filled. The victim is the process, the first base page and the order of what
+    /// left the second level for this miss.
+    pub fn filled(&mut self, miss: &Miss, by_buffer: bool, victim: Option<(u32, u64, u8)>, world: &mut dyn World) {
         if !self.serves(miss) {
             return;
         }
@@ -196,8 +197,8 @@ impl PlainPrefetch {
                         self.stacks.unlink(miss.asid, candidate);
                     }
                 }
-                if let Some((asid, page)) = victim {
-                    self.stacks.push(asid, page);
+                if let Some((asid, page, order)) = victim {
+                    self.stacks.push(asid, page, order);
                 }
             }
             _ if triggered => self.predict(miss, world),

@@ -67,8 +67,8 @@ pub struct PlainVictima {
     config: VictimaConfig,
     /// First base pages of the translations in each line.
     lines: BTreeMap<Line, BTreeSet<u64>>,
-    /// VIC-4: frequency and cost, by process and first base page.
-    counters: BTreeMap<(u32, u64), (u64, u64)>,
+    /// VIC-4: frequency and cost, by process, first base page and order of an entry.
+    counters: BTreeMap<(u32, u64, u8), (u64, u64)>,
     running: Option<u32>,
     /// VIC-4, OB-44: all pages count as costly.
     pub bypass: bool,
@@ -107,8 +107,8 @@ impl PlainVictima {
         false
     }
 
-    fn costly(&self, asid: u32, first: u64) -> bool {
-        let (frequency, cost) = self.counters.get(&(asid, first)).copied().unwrap_or_default();
+    fn costly(&self, asid: u32, first: u64, order: u8) -> bool {
+        let (frequency, cost) = self.counters.get(&(asid, first, order)).copied().unwrap_or_default();
         self.bypass || frequency >= self.config.frequency_at && cost >= self.config.cost_at
     }
 
@@ -126,10 +126,10 @@ impl PlainVictima {
     /// VIC-3, VIC-4: a demand walk for this base page is over; whether it read memory.
     pub fn walked(&mut self, asid: u32, vpn: u64, memory: bool, world: &mut dyn World) {
         let (first, order) = world.mapping(asid, vpn).expect("faults are handled before walks (HW-10)");
-        let counters = self.counters.entry((asid, first)).or_default();
+        let counters = self.counters.entry((asid, first, order)).or_default();
         counters.0 = 7.min(counters.0 + 1);
         counters.1 = 15.min(counters.1 + u64::from(memory));
-        if order < 18 && self.costly(asid, first) {
+        if order < 18 && self.costly(asid, first, order) {
             self.read(Line::of(asid, vpn, order), world);
         }
     }
@@ -138,7 +138,7 @@ impl PlainVictima {
     pub fn evicted(&mut self, asid: u32, vpn: u64, world: &mut dyn World) {
         let Some((first, order)) = world.mapping(asid, vpn) else { return };
         let line = Line::of(asid, vpn, order);
-        if order < 18 && self.costly(asid, first) && !self.lines.contains_key(&line) {
+        if order < 18 && self.costly(asid, first, order) && !self.lines.contains_key(&line) {
             self.add("background_walks", 1);
             world.background_walk(asid, first);
             self.read(line, world);
@@ -167,13 +167,13 @@ impl PlainVictima {
     pub fn changed(&mut self, asid: u32, first: u64, pages: u64, world: &mut dyn World) {
         let meets = |a, page, n| a == asid && page < first.saturating_add(pages) && first < page + n;
         self.keep(|a, page, n| !meets(a, page, n), world);
-        self.counters.retain(|(a, page), _| *a != asid || *page < first || *page - first >= pages);
+        self.counters.retain(|(a, page, order), _| !meets(*a, *page, 1 << order));
     }
 
     /// The process ended.
     pub fn gone(&mut self, asid: u32, world: &mut dyn World) {
         self.keep(|a, _, _| a != asid, world);
-        self.counters.retain(|(a, _), _| *a != asid);
+        self.counters.retain(|(a, ..), _| *a != asid);
     }
 
     /// HW-9.

@@ -159,6 +159,11 @@ impl<K: PartialEq> Used<K> {
         self.keys.retain(|key| !goes(key));
     }
 
+    /// Whether there is room for any.
+    pub fn has_room(&self) -> bool {
+        self.room > 0
+    }
+
     /// All, the oldest first.
     pub fn keys(&self) -> &[K] {
         &self.keys

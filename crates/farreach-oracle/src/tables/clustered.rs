@@ -1,7 +1,7 @@
 //! CL: hashed chains of nodes for blocks of pages (CL-1 to CL-4).
 
 use super::book::{Book, Pages};
-use super::{Found, Hash, PlainTable, SIZES};
+use super::{Found, Hash, PlainTable};
 use std::collections::BTreeMap;
 
 /// Keys of the machine.
@@ -27,8 +27,8 @@ impl Default for ClusteredConfig {
 
 struct Node {
     tag: u64,
-    order: u8,
-    /// One by page of the block; one alone for a superpage.
+    large: bool,
+    /// One by page of the block; one alone in a superpage.
     valid: Vec<bool>,
 }
 
@@ -47,39 +47,62 @@ impl Clustered {
         Clustered { config, tables: BTreeMap::new(), pages: Pages::default(), book: Book::new(&[]) }
     }
 
-    /// Tag, bucket and slot of the page of this size that has a base page.
-    fn at(&self, asid: u32, vpn: u64, order: u8) -> (u64, usize, usize) {
-        let first = vpn >> order << order;
-        let tag = first / self.config.pages;
-        let bucket = self.config.hash.index(asid, tag, self.config.seed, 0, self.config.buckets);
-        (tag, bucket as usize, if order == 0 { (first % self.config.pages) as usize } else { 0 })
+    /// The bucket of a block.
+    fn bucket(&self, asid: u32, tag: u64) -> usize {
+        self.config.hash.index(asid, tag, self.config.seed, 0, self.config.buckets) as usize
     }
 
-    /// References, and whether the translation was found (CL-3).
-    fn search(&self, asid: u32, vpn: u64, order: u8) -> (u64, bool) {
-        let Some(table) = self.tables.get(&asid) else { return (0, false) };
-        let (tag, bucket, slot) = self.at(asid, vpn, order);
-        let chain = &table[bucket];
+    /// References, those to nodes of other blocks, and whether the translation was found (CL-3).
+    fn search(&self, asid: u32, vpn: u64) -> (u64, u64, bool) {
+        let Some(table) = self.tables.get(&asid) else { return (0, 0, false) };
+        let tag = vpn / self.config.pages;
+        let chain = &table[self.bucket(asid, tag)];
         let mut read = u64::from(!self.config.inline || chain.is_empty());
-        for node in chain {
+        for (others, node) in chain.iter().enumerate() {
             read += 1;
-            if (node.tag, node.order) == (tag, order) {
-                return (read + u64::from(slot >= 6), node.valid[slot]);
+            if node.tag == tag {
+                let slot = if node.large { 0 } else { vpn % self.config.pages };
+                return (read + u64::from(slot >= 6), others as u64, node.valid[slot as usize]);
             }
         }
-        (read, false)
+        (read, chain.len() as u64, false)
     }
 
-    fn search_all(&self, asid: u32, vpn: u64) -> (u64, Option<u8>) {
-        let mut read = 0;
-        for order in SIZES.into_iter().filter(|&order| self.pages.has(asid, order)) {
-            let (more, found) = self.search(asid, vpn, order);
-            read += more;
-            if found {
-                return (read, Some(order));
+    /// OW-14: blocks of a page or superpage.
+    fn blocks(&self, vpn: u64, order: u8) -> std::ops::RangeInclusive<u64> {
+        vpn / self.config.pages..=(vpn + (1 << order) - 1) / self.config.pages
+    }
+
+    fn set(&mut self, asid: u32, tag: u64, slot: usize, large: bool) {
+        self.book.add("table_writes", 1);
+        let (buckets, bucket) = (self.config.buckets, self.bucket(asid, tag));
+        let table = self.tables.entry(asid).or_insert_with(|| (0..buckets).map(|_| Vec::new()).collect());
+        let chain = &mut table[bucket];
+        match chain.iter_mut().find(|node| node.tag == tag) {
+            Some(node) => node.valid[slot] = true,
+            None => {
+                let mut valid = vec![false; if large { 1 } else { self.config.pages as usize }];
+                valid[slot] = true;
+                chain.insert(0, Node { tag, large, valid });
+                self.measure();
             }
         }
-        (read, None)
+    }
+
+    fn clear(&mut self, asid: u32, tag: u64, slot: usize) {
+        self.book.add("table_writes", 1);
+        let bucket = self.bucket(asid, tag);
+        let chain = &mut self.tables.get_mut(&asid).unwrap()[bucket];
+        let place = chain.iter().position(|node| node.tag == tag).expect("a mapped page has a node");
+        chain[place].valid[slot] = false;
+        if !chain[place].valid.contains(&true) {
+            chain.remove(place);
+            self.measure();
+        }
+    }
+
+    fn slot(&self, vpn: u64, order: u8) -> usize {
+        if order == 0 { (vpn % self.config.pages) as usize } else { 0 }
     }
 
     fn node_bytes(&self, node: &Node) -> u64 {
@@ -113,34 +136,15 @@ impl PlainTable for Clustered {
             self.unmap(asid, vpn, order);
         }
         self.pages.add(asid, vpn, order);
-        self.book.add("table_writes", 1);
-        let (tag, bucket, slot) = self.at(asid, vpn, order);
-        let buckets = self.config.buckets;
-        let table = self.tables.entry(asid).or_insert_with(|| (0..buckets).map(|_| Vec::new()).collect());
-        let chain = &mut table[bucket];
-        match chain.iter_mut().find(|node| (node.tag, node.order) == (tag, order)) {
-            Some(node) => node.valid[slot] = true,
-            None => {
-                self.book.add("collisions", u64::from(!chain.is_empty()));
-                let mut valid = vec![false; if order == 0 { self.config.pages as usize } else { 1 }];
-                valid[slot] = true;
-                chain.insert(0, Node { tag, order, valid });
-                self.measure();
-            }
+        for tag in self.blocks(vpn, order) {
+            self.set(asid, tag, self.slot(vpn, order), order > 0);
         }
     }
 
     fn unmap(&mut self, asid: u32, vpn: u64, order: u8) {
         self.pages.take(asid, vpn, order);
-        self.book.add("table_writes", 1);
-        let (tag, bucket, slot) = self.at(asid, vpn, order);
-        let chain = &mut self.tables.get_mut(&asid).unwrap()[bucket];
-        let place = chain.iter().position(|node| (node.tag, node.order) == (tag, order));
-        let place = place.expect("a mapped page has a node");
-        chain[place].valid[slot] = false;
-        if !chain[place].valid.contains(&true) {
-            chain.remove(place);
-            self.measure();
+        for tag in self.blocks(vpn, order) {
+            self.clear(asid, tag, self.slot(vpn, order));
         }
     }
 
@@ -153,14 +157,15 @@ impl PlainTable for Clustered {
     fn switch(&mut self, _to: u32) {}
 
     fn walk(&mut self, asid: u32, vpn: u64) -> Found {
-        let (read, found) = self.search_all(asid, vpn);
-        assert!(found.is_some() && found == self.pages.order(asid, vpn), "page {vpn} of {asid}: {found:?}");
+        let (read, others, found) = self.search(asid, vpn);
+        assert!(found && self.pages.order(asid, vpn).is_some(), "page {vpn} of {asid}");
+        self.book.add("collisions", others);
         self.book.walk(read, read)
     }
 
     fn search_absent(&mut self, asid: u32, vpn: u64) -> u64 {
-        let (read, found) = self.search_all(asid, vpn);
-        assert_eq!((found, self.pages.order(asid, vpn)), (None, None));
+        let (read, _, found) = self.search(asid, vpn);
+        assert_eq!((found, self.pages.order(asid, vpn)), (false, None));
         self.book.fault(read)
     }
 

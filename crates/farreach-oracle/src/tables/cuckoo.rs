@@ -185,6 +185,7 @@ impl PlainTable for Cuckoo {
         let new = || Table { now: Ways::new(c.ways, c.entries), next: None, generation: 0, entries: 0 };
         self.tables.entry((asid, order)).or_insert_with(new);
         self.headers.page(asid, vpn, order, true);
+        self.measure();
         if self.find(asid, order, tag).is_some() {
             self.set(asid, order, tag, slot, true);
         } else {
@@ -204,7 +205,6 @@ impl PlainTable for Cuckoo {
     fn unmap(&mut self, asid: u32, vpn: u64, order: u8) {
         self.pages.take(asid, vpn, order);
         self.book.add("table_writes", 1);
-        self.headers.page(asid, vpn, order, false);
         let (tag, slot) = split(vpn, order);
         self.set(asid, order, tag, slot, false);
         let table = self.table(asid, order);
@@ -215,6 +215,8 @@ impl PlainTable for Cuckoo {
                 self.begin(asid, order, n / 2);
             }
         }
+        // Rows are freed last.
+        self.headers.page(asid, vpn, order, false);
         self.measure();
     }
 

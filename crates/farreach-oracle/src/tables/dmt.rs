@@ -10,8 +10,10 @@ use std::collections::BTreeMap;
 struct Group {
     first: u64,
     pages: u64,
-    /// Whether there is an array of each size.
-    sizes: [bool; 3],
+    /// DM-1: how large it is.
+    weight: u64,
+    /// Pages of each size; base pages always have an array.
+    sizes: [u64; 3],
     /// The first frame of the array of base pages.
     frame: u64,
 }
@@ -27,7 +29,7 @@ impl Group {
 
     /// Entries of the arrays for this part of the group.
     fn entries(&self, first: u64, end: u64) -> Vec<u64> {
-        let arrays = SIZES.into_iter().zip(self.sizes).filter(|array| array.1);
+        let arrays = SIZES.into_iter().zip(self.sizes).filter(|array| array.0 == 0 || array.1 > 0);
         arrays.map(|(order, _)| ((end - 1) >> order) - (first >> order) + 1).collect()
     }
 
@@ -40,8 +42,8 @@ impl Group {
 pub struct Dmt {
     registers: usize,
     tree: Radix,
-    /// By process: pages by first page.
-    regions: BTreeMap<u32, BTreeMap<u64, u64>>,
+    /// By process: pages, and how large it is, by first page.
+    regions: BTreeMap<u32, BTreeMap<u64, (u64, u64)>>,
     /// In ascending order.
     groups: BTreeMap<u32, Vec<Group>>,
     /// The running process, and first pages of the groups in registers.
@@ -70,8 +72,13 @@ impl Dmt {
 
     /// A region begins, or has another number of pages now. Regions do not overlap.
     pub fn region(&mut self, asid: u32, first: u64, pages: u64) {
+        self.region_with(asid, first, pages, pages);
+    }
+
+    /// As before; so many of its pages are mapped (OW-31).
+    pub fn region_with(&mut self, asid: u32, first: u64, pages: u64, mapped: u64) {
         assert!(pages > 0);
-        self.regions.entry(asid).or_default().insert(first, pages);
+        self.regions.entry(asid).or_default().insert(first, (pages, mapped));
         self.regroup(asid);
     }
 
@@ -82,32 +89,31 @@ impl Dmt {
     }
 
     /// DM-5: groups by first page, end, and pages of the regions.
-    fn groups_of(&self, asid: u32) -> Vec<(u64, u64)> {
+    fn groups_of(&self, asid: u32) -> Vec<(u64, u64, u64)> {
         let mut groups: Vec<(u64, u64, u64)> = Vec::new();
-        for (&first, &pages) in &self.regions[&asid] {
+        for (&first, &(pages, weight)) in &self.regions[&asid] {
             match groups.last_mut() {
-                Some((_, end, sum)) if 50 * (first - *end) < *sum + pages => {
-                    (*end, *sum) = (first + pages, *sum + pages)
+                Some((_, end, sum)) if 50 * (first - *end) < *sum + weight => {
+                    (*end, *sum) = (first + pages, *sum + weight)
                 }
-                _ => groups.push((first, first + pages, pages)),
+                _ => groups.push((first, first + pages, weight)),
             }
         }
-        groups.into_iter().map(|(first, end, _)| (first, end)).collect()
+        groups
     }
 
     /// DM-4.
     fn regroup(&mut self, asid: u32) {
         let old = self.groups.remove(&asid).unwrap_or_default();
         let mut new = Vec::new();
-        for (first, end) in self.groups_of(asid) {
-            let mut group = Group { first, pages: end - first, sizes: [true, false, false], frame: 0 };
+        for (first, end, weight) in self.groups_of(asid) {
+            let mut group = Group { first, pages: end - first, weight, sizes: [0; 3], frame: 0 };
             let mut in_place = false;
             for held in &old {
                 let overlap = (held.first.max(first), held.end().min(end));
                 if overlap.0 >= overlap.1 {
                     continue;
                 }
-                (0..3).for_each(|size| group.sizes[size] |= held.sizes[size]);
                 let more = group.frames().saturating_sub(held.frames());
                 let last = held.frame + held.frames() == self.next_frame;
                 if held.first == first && (more == 0 || last) {
@@ -141,7 +147,10 @@ impl Dmt {
     fn note(&mut self, asid: u32, vpn: u64, order: u8, mapped: bool) {
         let group = self.groups.get_mut(&asid).and_then(|all| all.iter_mut().find(|group| group.has(vpn)));
         match group {
-            Some(group) => group.sizes[usize::from(order / 9)] |= mapped,
+            Some(group) => {
+                let n = &mut group.sizes[usize::from(order / 9)];
+                *n = if mapped { *n + 1 } else { *n - 1 };
+            }
             None if order == 0 => {
                 let n = self.outside.entry((asid, vpn / 512)).or_default();
                 *n = if mapped { *n + 1 } else { *n - 1 };
@@ -154,7 +163,7 @@ impl Dmt {
     /// OW-30.
     fn load(&mut self, asid: u32) {
         let mut all: Vec<Group> = self.groups.get(&asid).cloned().unwrap_or_default();
-        all.sort_by_key(|group| (u64::MAX - group.pages, group.first));
+        all.sort_by_key(|group| (u64::MAX - group.weight, group.first));
         self.loaded = Some((asid, all.iter().take(self.registers).map(|group| group.first).collect()));
     }
 
@@ -162,7 +171,8 @@ impl Dmt {
     fn arrays(&self, asid: u32, vpn: u64) -> Option<u64> {
         let group = self.groups.get(&asid)?.iter().find(|group| group.has(vpn))?;
         let (_, registers) = self.loaded.as_ref().unwrap();
-        registers.contains(&group.first).then(|| group.sizes.into_iter().filter(|&array| array).count() as u64)
+        let larger = group.sizes[1..].iter().filter(|n| **n > 0).count() as u64;
+        registers.contains(&group.first).then_some(1 + larger)
     }
 
     /// The sum of arrays and nodes, and the largest.

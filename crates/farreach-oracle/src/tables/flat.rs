@@ -66,6 +66,11 @@ impl PlainTable for Flat {
         }
         let writes = self.tree.add(asid, vpn, order);
         self.book.add("table_writes", writes);
+        self.book.add("moves", std::mem::take(&mut self.tree.moves));
+        let most = std::mem::take(&mut self.tree.most);
+        if most > 0 {
+            self.book.memory(most, 0);
+        }
         self.measure();
     }
 

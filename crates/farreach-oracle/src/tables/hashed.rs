@@ -93,20 +93,21 @@ impl Hashed {
         (read, false)
     }
 
-    /// HT-6: buckets read, and the size that was found.
-    fn search_all(&self, asid: u32, vpn: u64) -> (u64, Option<u8>) {
-        let mut read = 0;
+    /// HT-6: buckets read, those of them that were not the last of a search, and the size that was found.
+    fn search_all(&self, asid: u32, vpn: u64) -> (u64, u64, Option<u8>) {
+        let (mut read, mut others) = (0, 0);
         for &order in &self.config.order {
             if !self.config.all_sizes && !self.pages.has(asid, order) {
                 continue;
             }
             let (more, found) = self.search(asid, vpn, order);
             read += more;
+            others += more.saturating_sub(1);
             if found {
-                return (read, Some(order));
+                return (read, others, Some(order));
             }
         }
-        (read, None)
+        (read, others, None)
     }
 
     /// HT-3 of a new tag: where it goes.
@@ -148,6 +149,9 @@ impl Hashed {
         let old = self.tables.remove(&(asid, order)).unwrap();
         self.tables.insert((asid, order), Table::new(2 * old.len()));
         self.book.add("resizes", 1);
+        // OW-3.
+        let (bytes, largest) = self.parts();
+        self.book.memory(bytes + 64 * old.len(), largest);
         for bucket in old.buckets {
             if let Bucket::Live { tag, valid } = bucket {
                 self.book.add("moves", 1);
@@ -188,20 +192,17 @@ impl PlainTable for Hashed {
         let (tag, slot) = split(vpn, order);
         let at = match self.bucket(asid, order, tag) {
             Some(at) => at,
-            None => {
-                let at = self.insert(asid, order, tag, [false; 8]);
-                let buckets = self.tables[&(asid, order)].len();
-                let first = self.probes(asid, tag, buckets).next();
-                self.book.add("collisions", u64::from(first != Some(at)));
-                at
-            }
+            None => self.insert(asid, order, tag, [false; 8]),
         };
         let table = self.tables.get_mut(&(asid, order)).unwrap();
         if let Bucket::Live { valid, .. } = &mut table.buckets[at] {
             valid[slot] = true;
         }
-        if table.taken as f64 > self.config.load * table.len() as f64 {
+        let mut full = table.taken as f64 > self.config.load * table.len() as f64;
+        while full {
             self.double(asid, order);
+            let table = &self.tables[&(asid, order)];
+            full = table.taken as f64 > self.config.load * table.len() as f64;
         }
         self.measure();
     }
@@ -229,13 +230,14 @@ impl PlainTable for Hashed {
     fn switch(&mut self, _to: u32) {}
 
     fn walk(&mut self, asid: u32, vpn: u64) -> Found {
-        let (read, found) = self.search_all(asid, vpn);
+        let (read, others, found) = self.search_all(asid, vpn);
+        self.book.add("collisions", others);
         assert!(found.is_some() && found == self.pages.order(asid, vpn), "page {vpn} of {asid}: {found:?}");
         self.book.walk(read, read)
     }
 
     fn search_absent(&mut self, asid: u32, vpn: u64) -> u64 {
-        let (read, found) = self.search_all(asid, vpn);
+        let (read, _, found) = self.search_all(asid, vpn);
         assert_eq!((found, self.pages.order(asid, vpn)), (None, None));
         self.book.fault(read)
     }

@@ -80,7 +80,6 @@ impl Htab {
                 self.groups[group][free] = Some(Entry { asid, vpn, secondary });
                 return;
             }
-            self.book.add("collisions", u64::from(!secondary));
         }
         let group = self.group(asid, vpn, false);
         self.groups[group][(self.next % 8) as usize] = Some(Entry { asid, vpn, secondary: false });

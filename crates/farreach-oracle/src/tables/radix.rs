@@ -58,6 +58,10 @@ pub struct Radix {
     apart: BTreeSet<Key>,
     /// What is mapped.
     pub pages: Pages,
+    /// Entries of merged nodes that became two levels.
+    pub moves: u64,
+    /// Most bytes while that was done (OW-3).
+    pub most: u64,
 }
 
 /// Base pages (log2) of an entry of a level.
@@ -68,7 +72,7 @@ pub fn span(level: u8) -> u32 {
 impl Radix {
     /// Without processes.
     pub fn new(shape: Shape) -> Radix {
-        Radix { shape, nodes: BTreeMap::new(), apart: BTreeSet::new(), pages: Pages::default() }
+        Radix { shape, nodes: BTreeMap::new(), apart: BTreeSet::new(), pages: Pages::default(), moves: 0, most: 0 }
     }
 
     fn merges(&self, key: Key) -> bool {
@@ -135,26 +139,41 @@ impl Radix {
     /// Maps a page that overlaps no other mapping. Stores for it.
     pub fn add(&mut self, asid: u32, vpn: u64, order: u8) -> u64 {
         if self.pages.add(asid, vpn, order) {
+            self.make_room(asid, vpn, order);
             self.hang(asid, vpn, order);
-            let last = self.path(asid, vpn, Some(order)).pop().unwrap();
-            if self.shape.split && u32::from(order) > span(last.low) {
-                self.divide((asid, last.top, vpn >> (span(last.top) + 9)));
-            }
         }
         self.writes(asid, vpn, order)
     }
 
-    /// Makes two levels of a merged node.
-    fn divide(&mut self, key: Key) {
+    /// OW-26: the node in which this page would be copied has two levels.
+    fn make_room(&mut self, asid: u32, vpn: u64, order: u8) {
+        let top = order / 9 + 1;
+        let key = (asid, top, vpn >> (span(top) + 9));
+        if !self.shape.split || !self.shape.merged.contains(&(top, top - 1)) {
+            return;
+        }
+        if self.nodes.get(&key).is_some_and(|node| node.merged) {
+            self.divide(key, vpn);
+        }
+        self.apart.insert(key);
+    }
+
+    /// Makes two levels of a merged node, in which this page is not yet.
+    fn divide(&mut self, key: Key, new: u64) {
         let (asid, top, index) = key;
-        let pages = self.pages.within(asid, index << (span(top) + 9), reach(top));
+        let mut pages = self.pages.within(asid, index << (span(top) + 9), reach(top));
+        pages.retain(|page| page.0 != new);
         for &(vpn, order) in &pages {
             self.unhang(asid, vpn, order);
         }
         self.apart.insert(key);
+        let mut entries = BTreeSet::new();
         for (vpn, order) in pages {
             self.hang(asid, vpn, order);
+            entries.insert(vpn >> span(top - 1));
         }
+        self.moves += entries.len() as u64;
+        self.most = self.bytes(1).0 + (2 << 20);
     }
 
     /// Unmaps a page. Stores for it.

@@ -28,18 +28,18 @@ impl PlainPrefetch {
             return false;
         };
         self.add("prefetched", 1);
-        if self.config.into_l2 {
-            world.fill_l2(asid, vpn);
-        } else {
-            self.fill(miss, vpn, Source::Prefetcher, world);
-        }
+        self.fill(miss, vpn, Source::Prefetcher, world);
         if free {
             self.bring_free(miss, vpn, order, world);
         }
         true
     }
 
-    fn fill(&mut self, miss: &Miss, vpn: u64, source: Source, world: &dyn World) {
+    fn fill(&mut self, miss: &Miss, vpn: u64, source: Source, world: &mut dyn World) {
+        if self.config.into_l2 {
+            self.add("into_l2", 1);
+            return world.fill_l2(miss.asid, vpn);
+        }
         let (first, order, frame) = world.mapping(miss.asid, vpn).expect("only mapped pages are brought in");
         let frame = frame - (vpn - first);
         let left = self.buffer.fill(Held { asid: miss.asid, first, order, frame, source, position: miss.position });
@@ -47,7 +47,7 @@ impl PlainPrefetch {
     }
 
     /// SBFP-3, after a walk that read the leaf of this page.
-    pub(super) fn bring_free(&mut self, miss: &Miss, vpn: u64, order: u8, world: &dyn World) {
+    pub(super) fn bring_free(&mut self, miss: &Miss, vpn: u64, order: u8, world: &mut dyn World) {
         let page = (vpn >> order) as i64;
         for d in distances(page) {
             let neighbour = ((page + d) << order) as u64;

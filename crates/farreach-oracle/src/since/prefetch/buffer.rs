@@ -44,9 +44,10 @@ impl Buffer {
         self.held.iter().any(|h| h.has(asid, vpn))
     }
 
-    /// PB-2.
+    /// PB-2. OB-18.
     pub fn take(&mut self, asid: u32, vpn: u64) -> Option<Held> {
-        let place = self.held.iter().position(|h| h.has(asid, vpn))?;
+        let with = self.held.iter().enumerate().filter(|(_, h)| h.has(asid, vpn));
+        let (place, _) = with.min_by_key(|(_, h)| h.order)?;
         Some(self.held.remove(place))
     }
 

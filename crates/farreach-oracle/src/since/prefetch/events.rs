@@ -3,7 +3,13 @@
 use super::*;
 
 impl PlainPrefetch {
-    /// PB-9, RP-4: these base pages were unmapped, moved, or changed otherwise.
+    /// PB-9: superpages in these base pages were split. What holds page numbers only keeps them (HW-9, RP-4).
+    pub fn split(&mut self, asid: u32, first: u64, pages: u64) {
+        let dropped = self.buffer.drop(|held| held.meets(asid, first, pages));
+        self.add("invalidated", dropped);
+    }
+
+    /// PB-9, RP-4: these base pages were unmapped or moved.
     pub fn changed(&mut self, asid: u32, first: u64, pages: u64) {
         let dropped = self.buffer.drop(|held| held.meets(asid, first, pages));
         self.add("invalidated", dropped);
@@ -15,9 +21,6 @@ impl PlainPrefetch {
         let dropped = self.buffer.drop(|held| held.asid == asid);
         self.add("invalidated", dropped);
         self.stacks.stacks.remove(&asid);
-        if let Some(sbfp) = &mut self.sbfp {
-            sbfp.forget(Some(asid));
-        }
     }
 
     /// HW-9. A switch to the process that runs is none.
@@ -30,7 +33,7 @@ impl PlainPrefetch {
             self.add("invalidated", dropped);
         }
         if let Some(sbfp) = self.sbfp.as_mut().filter(|_| !process_ids) {
-            sbfp.forget(None);
+            sbfp.forget();
         }
         if !self.config.keep_at_switch {
             self.instances.clear();
@@ -63,7 +66,7 @@ impl PlainPrefetch {
 
     /// The stack of a process, top first (RP-1).
     pub fn stack(&self, asid: u32) -> Vec<u64> {
-        self.stacks.stacks.get(&asid).into_iter().flatten().rev().copied().collect()
+        self.stacks.stacks.get(&asid).into_iter().flatten().rev().map(|page| page.0).collect()
     }
 
     /// C0, C1 and C2 of ATP for mappings of this order (ATP-1).

@@ -77,9 +77,9 @@ impl Sbfp {
         self.sampler.push_back(Sampled { asid, order, page, distance });
     }
 
-    /// Drops pages of this process, or of all.
-    pub fn forget(&mut self, asid: Option<u32>) {
-        self.sampler.retain(|s| asid.is_some_and(|gone| s.asid != gone));
+    /// Empties the sampler.
+    pub fn forget(&mut self) {
+        self.sampler.clear();
     }
 }
 

@@ -117,9 +117,8 @@ fn check(b: &Bench, config: &Config) {
     assert_eq!(n("walks"), n("faulting") + n("prefetched"), "PB-10");
     assert_eq!(n("hits"), n("hits_free") + n("hits_prefetched"), "PB-10");
     assert_eq!(n("hits"), b.answered.len() as u64, "HW-3");
-    let out = n("hits") + n("evicted_unused") + n("invalidated") + n("resident");
-    let brought = if config.into_l2 { n("free") } else { n("prefetched") + n("free") };
-    assert_eq!(brought, out, "PB-10");
+    let out = n("hits") + n("evicted_unused") + n("invalidated") + n("resident") + n("into_l2");
+    assert_eq!(n("prefetched") + n("free"), out, "PB-10");
     let misses = (b.walked.len() + b.answered.len()) as u64;
     let sum: u64 = b.prefetch.distances().values().sum();
     if let Free::Sbfp { .. } = config.free {

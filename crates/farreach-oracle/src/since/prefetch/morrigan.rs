@@ -11,7 +11,7 @@ struct Row {
     page: i64,
     /// MOR-3: misses of the page, halved now and then.
     misses: u64,
-    /// Oldest first.
+    /// By place.
     slots: Vec<Slot>,
 }
 
@@ -33,12 +33,13 @@ impl Irip {
         { 0..4 }.find_map(|t| Some((t, self.tables[t].iter().position(|row| row.page == page)?)))
     }
 
-    /// MOR-4, MOR-5: the most confident first, with free entries.
+    /// MOR-4, MOR-5: all slots; the most confident with free entries.
     pub fn predict(&mut self, v: i64) -> Vec<(i64, bool)> {
         let Some((table, at)) = self.find(v) else { return vec![(v + 1, true)] };
-        let mut slots: Vec<&Slot> = self.tables[table][at].slots.iter().collect();
-        slots.sort_by_key(|slot| std::cmp::Reverse(slot.confidence));
-        slots.iter().enumerate().map(|(i, slot)| (v + slot.distance, i == 0)).collect()
+        let slots = &self.tables[table][at].slots;
+        let most = slots.iter().map(|slot| slot.confidence).max();
+        let first = slots.iter().position(|slot| Some(slot.confidence) == most);
+        slots.iter().enumerate().map(|(i, slot)| (v + slot.distance, Some(i) == first)).collect()
     }
 
     /// MOR-3: the row of least misses leaves a full table.
@@ -72,8 +73,7 @@ impl Irip {
             row.slots.push(new);
         } else if table == 3 {
             let (least, _) = row.slots.iter().enumerate().min_by_key(|(_, s)| s.confidence).expect("rows have slots");
-            row.slots.remove(least);
-            row.slots.push(new);
+            row.slots[least] = new;
         } else {
             let mut row = self.tables[table].remove(at);
             row.slots.push(new);

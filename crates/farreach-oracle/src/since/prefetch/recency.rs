@@ -4,24 +4,24 @@ use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub(super) struct Stacks {
-    /// By process, first pages of mappings, top last.
-    pub stacks: BTreeMap<u32, Vec<u64>>,
+    /// By process, first pages of mappings with their orders, top last.
+    pub stacks: BTreeMap<u32, Vec<(u64, u8)>>,
     /// RP-5.
     pub pointer_writes: u64,
 }
 
 impl Stacks {
     fn place(&self, asid: u32, page: u64) -> Option<usize> {
-        self.stacks.get(&asid)?.iter().position(|p| *p == page)
+        self.stacks.get(&asid)?.iter().position(|p| p.0 == page)
     }
 
     /// RP-2: the candidates of a miss, as page numbers.
     pub fn around(&self, asid: u32, page: u64, prefetch: usize) -> Vec<u64> {
         let Some(at) = self.place(asid, page) else { return Vec::new() };
         let stack = &self.stacks[&asid];
-        let above = stack.get(at + 1).copied();
-        let below = if at == 0 { None } else { Some(stack[at - 1]) };
-        let second = if prefetch == 3 { stack.get(at + 2).copied() } else { None };
+        let above = stack.get(at + 1).map(|p| p.0);
+        let below = if at == 0 { None } else { Some(stack[at - 1].0) };
+        let second = if prefetch == 3 { stack.get(at + 2).map(|p| p.0) } else { None };
         [above, below, second].into_iter().flatten().collect()
     }
 
@@ -34,17 +34,17 @@ impl Stacks {
     }
 
     /// RP-3, RP-5: one write for the page, one for the old top.
-    pub fn push(&mut self, asid: u32, page: u64) {
+    pub fn push(&mut self, asid: u32, page: u64, order: u8) {
         self.unlink(asid, page);
         let stack = self.stacks.entry(asid).or_default();
         self.pointer_writes += 1 + u64::from(!stack.is_empty());
-        stack.push(page);
+        stack.push((page, order));
     }
 
-    /// RP-4.
+    /// RP-4: a page of which a part changes leaves.
     pub fn changed(&mut self, asid: u32, first: u64, pages: u64) {
         if let Some(stack) = self.stacks.get_mut(&asid) {
-            stack.retain(|p| *p < first || *p - first >= pages);
+            stack.retain(|(p, order)| p + (1 << order) <= first || *p >= first.saturating_add(pages));
         }
     }
 }

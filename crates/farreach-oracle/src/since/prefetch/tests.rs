@@ -22,13 +22,13 @@ impl Plain {
         self.tlb.iter().position(|e| e.0 == asid && e.1 == vpn >> e.2 << e.2)
     }
 
-    /// The victim, as process and first page.
-    pub fn fill(&mut self, asid: u32, vpn: u64) -> Option<(u32, u64)> {
+    /// The victim, as process, first page and order.
+    pub fn fill(&mut self, asid: u32, vpn: u64) -> Option<(u32, u64, u8)> {
         let (first, order, _) = self.mapping(asid, vpn).expect("it is mapped");
         let full = self.tlb.len() == self.entries;
         let victim = full.then(|| self.tlb.remove(0));
         self.tlb.push((asid, first, order));
-        victim.map(|(asid, first, _)| (asid, first))
+        victim
     }
 }
 

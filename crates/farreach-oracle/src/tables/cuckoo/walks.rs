@@ -128,7 +128,8 @@ impl Headers {
         let (both, mut fetched) = (kind == "complete" || kind == "by_pud", 0);
         for (which, row) in ROW.iter().map(|row| (asid, vpn >> row)).enumerate() {
             let looked_up = which == 0 || both;
-            if looked_up && !self.cached[which].hit(&row) && (which, order) != (0, 18) {
+            let missed = looked_up && !self.cached[which].hit(&row);
+            if missed && self.cached[which].has_room() && (which, order) != (0, 18) {
                 self.cached[which].put(row);
                 fetched += 1;
             }

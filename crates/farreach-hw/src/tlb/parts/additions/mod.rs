@@ -186,8 +186,8 @@ pub(in crate::tlb) trait Addition: Send {
     fn leaves_to_second(&mut self, _at: Lookup, _page: Translation, _order: u8, _context: &mut Context) -> bool {
         true
     }
-    /// After the fill of the second level at a last-level miss (HW-2), answered by a walk or an addition. `victim`: what
-    /// the second level evicted for it.
+    /// After the fill of both levels at a last-level miss (HW-2), answered by a walk or an addition. `victim`: what the
+    /// second level evicted for it.
     fn filled(&mut self, _miss: &Miss, _by: By, _victim: Option<Victim>, _context: &mut Context) {}
     /// The mappings of these pages changed, or were split if `demoted` (HW-9). This and the next two return how many
     /// translations were dropped that count among [`TlbCounts::invalidations`]; those that it counts itself do not.

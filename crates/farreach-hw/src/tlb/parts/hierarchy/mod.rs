@@ -90,6 +90,13 @@ fn side(kind: Kind) -> usize {
     usize::from(kind == Kind::Fetch)
 }
 
+/// A miss that additions are told of when both levels are filled (PB-5).
+struct Filled {
+    miss: Miss,
+    by: By,
+    victim: Option<Victim>,
+}
+
 /// An addition in its place.
 struct Placed {
     addition: Box<dyn Addition>,
@@ -105,6 +112,8 @@ pub(in crate::tlb) struct Hierarchy<S> {
     second: S,
     /// In the order in which they are asked.
     additions: Vec<Placed>,
+    /// What they are to be told of.
+    untold: Option<Filled>,
     /// Whether one of them is asked in front of the first level, beside the second, behind it.
     preceded: bool,
     asks_beside: bool,
@@ -149,6 +158,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             preceded: placed.iter().any(|placed| placed.addition.is_first()),
             needs_fetches: placed.iter().find_map(|placed| (placed.listed.needs_fetches)(params)),
             additions: placed,
+            untold: None,
             largest: walker.largest_entry(),
             walker,
             tables: Tables::new(params, seed.wrapping_add(96), &mut counts)?,
@@ -238,7 +248,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
         if self.additions.is_empty() {
             self.second.fill(at, page, order, table, &mut self.counts);
         } else {
-            self.fill_behind(&miss, answered.map(|(place, _)| place), order, table);
+            self.fill_behind(miss, answered.map(|(place, _)| place), order, table);
         }
         (if answered.is_some() { Outcome::Hit } else { Outcome::TagMiss }, order)
     }
@@ -264,7 +274,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
 
     /// Fills the second level at a miss, with what additions have to say to it. `by`: the addition that answered.
     #[inline(never)]
-    fn fill_behind(&mut self, miss: &Miss, by: Option<usize>, order: u8, table: &dyn PageTableView) {
+    fn fill_behind(&mut self, miss: Miss, by: Option<usize>, order: u8, table: &dyn PageTableView) {
         let (at, page) = (miss.at, Translation { pfn: miss.pte.pfn, attr: miss.pte.attr });
         let mut holds = true;
         self.each::<()>(table, |addition, context| {
@@ -272,9 +282,15 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             None
         });
         let victim = if holds { self.second.fill(at, page, order, table, &mut self.counts) } else { None };
-        let by = by.map_or(By::Walk, By::Addition);
+        self.untold = Some(Filled { miss, by: by.map_or(By::Walk, By::Addition), victim });
+    }
+
+    /// Tells the additions of the last miss, if there was one, now that both levels are filled (PB-5).
+    #[inline(never)]
+    fn tell(&mut self, table: &dyn PageTableView) {
+        let Some(Filled { miss, by, victim }) = self.untold.take() else { return };
         self.each::<()>(table, |addition, context| {
-            addition.filled(miss, by, victim, context);
+            addition.filled(&miss, by, victim, context);
             None
         });
     }
@@ -331,6 +347,9 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
         let filterable = level.fill((at.asid, at.vpn), page, order, &mut self.counts, unfiltered);
         if self.counts.evictions > before && self.takes(at.kind) {
             self.counts.evictions = before; // those of the level behind it count
+        }
+        if !self.additions.is_empty() {
+            self.tell(table);
         }
         Answer { outcome, filterable }
     }

@@ -173,13 +173,17 @@ impl Hashed {
         (page / 8, 1 << (page % 8))
     }
 
-    /// HT-5: doubles a table whose used buckets are too many.
+    /// HT-5: doubles a table as long as its used buckets are too many.
     fn grow(&mut self, asid: Asid, order: u8, own: &mut OwnCounts) {
+        let is_full = |table: &Buckets, load| (table.live + table.tombstones) as f64 > load * table.buckets.len() as f64;
+        while is_full(&self.tables[&(asid, order)], self.load) {
+            self.double(asid, order, own);
+        }
+    }
+
+    fn double(&mut self, asid: Asid, order: u8, own: &mut OwnCounts) {
         let table = &self.tables[&(asid, order)];
         let many = table.buckets.len();
-        if (table.live + table.tombstones) as f64 <= self.load * many as f64 {
-            return;
-        }
         let mut larger = Buckets::new(many * 2, &mut self.places);
         for bucket in &table.buckets {
             if let Bucket::Live { tag, pages } = *bucket {

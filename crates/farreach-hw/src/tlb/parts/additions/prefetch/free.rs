@@ -5,6 +5,7 @@
 use super::buffer::Source;
 use super::queue::Queue;
 use super::{FDT_UPDATES, ORDERS, Page, SAMPLER_HITS, index};
+use farreach_types::addr::Asid;
 use farreach_types::counts::OwnCounts;
 use farreach_types::params::{Allowed, Key, Params};
 
@@ -198,10 +199,14 @@ impl Free {
         self.sampler.push(page, distance);
     }
 
-    /// Forgets everything (HW-9).
+    /// Forgets which distances were useful (HW-9).
     pub fn forget(&mut self) {
         self.tables.iter_mut().for_each(|counters| *counters = [0; 15]);
-        self.sampler.clear();
+    }
+
+    /// Without process ids, the pages of other processes leave the sampler (HW-9).
+    pub fn drop_others(&mut self, asid: Asid) {
+        self.sampler.drop_where(|page, _| page.asid != asid);
     }
 
     /// The counters of -7 to 7 for a size.

@@ -254,13 +254,17 @@ impl Addition for Prefetch {
         if by == By::Walk {
             self.take_neighbours(page, miss, context);
         }
-        let acts = !(self.on_walks && by != By::Walk || self.for_fetches && kind != Kind::Fetch);
-        if self.predictors.is_empty() || !acts {
+        if self.predictors.is_empty() || self.for_fetches && kind != Kind::Fetch {
             return;
         }
         let unit = if self.predictors.len() > 1 { page.order } else { 0 };
         let number = (page.first().0 >> unit) as i64;
         let place = index(unit);
+        if self.on_walks && by != By::Walk {
+            let passed = Trigger { asid, page: number, order: unit, pc: miss.pc, victim, free: &self.free };
+            self.predictors[place].passed(&passed, context.own());
+            return;
+        }
         let mut candidates = std::mem::take(&mut self.candidates);
         let trigger = Trigger { asid, page: number, order: unit, pc: miss.pc, victim, free: &self.free };
         self.predictors[place].predict(&trigger, &mut candidates, context.own());
@@ -297,6 +301,7 @@ impl Addition for Prefetch {
         if !self.process_ids {
             let dropped = self.buffer.drop_others(to);
             self.dropped(dropped, account);
+            self.free.drop_others(to);
         }
         if self.flushes {
             self.predictors.iter_mut().for_each(|predictor| predictor.forget());

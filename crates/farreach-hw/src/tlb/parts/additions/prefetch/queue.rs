@@ -134,13 +134,6 @@ impl<K: Copy + Eq + Hash, V> Queue<K, V> {
         (before - self.len()) as u64
     }
 
-    /// Takes all out.
-    pub fn clear(&mut self) {
-        self.slots.clear();
-        self.nodes.clear();
-        (self.free, self.newest, self.oldest) = (NONE, NONE, NONE);
-    }
-
     /// The entries by slot.
     pub fn slots(&self) -> impl Iterator<Item = (usize, &K, &V)> {
         let item = |(slot, node)| {
@@ -173,8 +166,6 @@ mod tests {
         assert_eq!(queue.pop(), Some((1, ())));
         assert_eq!((queue.drop_where(|key, ()| *key == 4), queue.len()), (1, 1));
         assert_eq!((queue.pop(), queue.pop(), queue.newest()), (Some((3, ())), None, None));
-        queue.push(5, ());
-        queue.clear();
         queue.push(5, ());
         assert_eq!(keys(&queue), [5]);
     }

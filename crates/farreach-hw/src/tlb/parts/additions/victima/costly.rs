@@ -1,6 +1,6 @@
 //! The predictor of Victima: which pages are walked for often and at a high price (VIC-4).
 
-use farreach_types::addr::{Asid, Vpn};
+use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::params::{Allowed, Key, Params};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -57,6 +57,24 @@ impl Costly {
         frequency >= self.frequency_at && cost >= self.cost_at
     }
 
+    /// The entries of these pages changed, and lost their counters.
+    pub fn changed(&mut self, asid: Asid, pages: VpnRange) {
+        if self.counters.is_empty() || pages.pages == 0 {
+            return;
+        }
+        let last = Vpn(pages.end().0 - 1);
+        for level in [0, 1] {
+            let order = super::RADIX * level;
+            let (first, last) = (pages.start.0 >> order, last.0 >> order);
+            if last - first < self.counters.len() as u64 {
+                (first..=last).for_each(|page| _ = self.counters.remove(&(asid, Vpn(page << order), level)));
+            } else {
+                let meets = |vpn: &Vpn| (first..=last).contains(&(vpn.0 >> order));
+                self.counters.retain(|(of, vpn, at), _| *of != asid || *at != level || !meets(vpn));
+            }
+        }
+    }
+
     /// The page table of a process is gone, with its counters.
     pub fn gone(&mut self, asid: Asid) {
         self.counters.retain(|(of, ..), _| *of != asid);
@@ -79,6 +97,11 @@ mod tests {
         assert!(costly.walked((Asid(1), Vpn(0x3ff), 1), true), "the same page of 2 MB");
         (0..20).for_each(|_| _ = costly.walked(other, true));
         assert_eq!(costly.counters[&(Asid(1), Vpn(0x200), 1)], (7, 15));
+        costly.changed(Asid(1), VpnRange::one(Vpn(0x205)));
+        assert!(!costly.is(other) && costly.is(page), "an entry that changes begins anew");
+        costly.changed(Asid(1), VpnRange { start: Vpn(0), pages: 1 << 20 });
+        assert!(!costly.is(page));
+        (0..2).for_each(|_| _ = costly.walked(page, true));
         costly.gone(Asid(1));
         assert!(!costly.is(page));
     }

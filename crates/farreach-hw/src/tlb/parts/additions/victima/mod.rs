@@ -196,6 +196,7 @@ impl Addition for Victima {
     /// VIC-6.
     fn drop_pages(&mut self, asid: Asid, pages: VpnRange, _: bool, account: &mut Account) -> u64 {
         self.forget_lost(account);
+        self.costly.changed(asid, pages);
         let emptied = self.lines.drop_pages(asid, pages);
         self.drop_lines(&emptied, account);
         0

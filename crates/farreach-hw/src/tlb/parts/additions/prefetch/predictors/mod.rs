@@ -59,6 +59,8 @@ pub(super) trait Predictor: Send {
     fn predict(&mut self, at: &Trigger, into: &mut Vec<i64>, own: &mut OwnCounts);
     /// Learns from the miss, for which [`Predictor::predict`] was called.
     fn train(&mut self, at: &Trigger, own: &mut OwnCounts);
+    /// A miss that is no trigger (PB-4), for what follows the second level all the same.
+    fn passed(&mut self, _at: &Trigger, _own: &mut OwnCounts) {}
     /// Whether the walk for this prediction, by its place among those of the miss, brings in neighbours, too.
     fn takes_neighbours(&self, _prediction: usize) -> bool {
         true

@@ -71,10 +71,15 @@ impl Predictor for Recency {
         }
         let Some(victim) = at.victim else { return };
         let stack = self.stacks.entry(victim.asid).or_insert_with(|| Queue::new(0));
-        // A page can be there although it is in the second level: misses that are no triggers leave the stack alone.
+        // A page can be there although it is in the second level: that of misses which the buffer does not serve.
         let again = unlink(stack, victim.vpn.0);
         *own.at(POINTER_WRITES) += again + 1 + u64::from(stack.newest().is_some());
         stack.push(victim.vpn.0, victim.order);
+    }
+
+    /// RP-1: the stack has what left the second level, whatever answered the miss.
+    fn passed(&mut self, at: &Trigger, own: &mut OwnCounts) {
+        self.train(at, own);
     }
 
     /// The stack is not on the chip.
