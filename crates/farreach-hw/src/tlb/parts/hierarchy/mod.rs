@@ -257,13 +257,13 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
     /// Fills the second level at a miss, with what additions have to say to it. `by`: the addition that answered.
     fn fill_behind(&mut self, miss: &Miss, by: Option<usize>, order: u8, table: &dyn PageTableView) {
         let (at, page) = (miss.at, Translation { pfn: miss.pte.pfn, attr: miss.pte.attr });
+        let by = by.map_or(By::Walk, By::Addition);
         let mut holds = true;
         self.each::<()>(table, |addition, context| {
-            holds &= addition.leaves_to_second(at, page, order, context);
+            holds &= addition.leaves_to_second(miss, by, order, context);
             None
         });
         let victim = if holds { self.second.fill(at, page, order, table, &mut self.counts) } else { None };
-        let by = by.map_or(By::Walk, By::Addition);
         self.each::<()>(table, |addition, context| {
             addition.filled(miss, by, victim, context);
             None
