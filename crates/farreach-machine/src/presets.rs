@@ -129,6 +129,7 @@ pub const PRESETS: &[Preset] = presets![
     "since/victima",
     "since/spectlb",
     "since/spot",
+    "since/dppred",
     "since/asap",
 ];
 

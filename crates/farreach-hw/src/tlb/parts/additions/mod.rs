@@ -390,6 +390,7 @@ additions! {
     victima,
     spectlb,
     spot,
+    dppred,
     asap,
     prefetch,
 }
