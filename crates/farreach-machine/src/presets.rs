@@ -125,6 +125,7 @@ pub const PRESETS: &[Preset] = presets![
     "since/cuckoo",
     "since/flat",
     "since/dmt",
+    "since/learned",
     "since/pom",
     "since/victima",
     "since/spectlb",

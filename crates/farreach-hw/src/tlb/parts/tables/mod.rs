@@ -333,4 +333,5 @@ tables! {
     cuckoo,
     flat,
     dmt,
+    learned,
 }
