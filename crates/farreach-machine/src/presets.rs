@@ -125,10 +125,12 @@ pub const PRESETS: &[Preset] = presets![
     "since/cuckoo",
     "since/flat",
     "since/dmt",
+    "since/learned",
     "since/pom",
     "since/victima",
     "since/spectlb",
     "since/spot",
+    "since/dppred",
     "since/asap",
 ];
 

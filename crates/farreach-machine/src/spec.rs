@@ -3,6 +3,7 @@
 use super::description::{self, Description};
 use super::hardware::{Hardware, KIND, SPLIT};
 use super::presets::{self, Preset};
+use super::reference::reference;
 use farreach_hw::system::keys::TABLE;
 use farreach_hw::system::tables::TABLES;
 use farreach_hw::tlb::{CHOICES, DESIGNS, Design, additions, host, parts_with, range, segment, walk};
@@ -38,6 +39,17 @@ fn all_keys(refusal: &str, hardware: Hardware, choices: &str, keys: &[&Key]) -> 
     }
     let choices = if choices.is_empty() { String::new() } else { format!(":{choices}") };
     format!("{joint} `farreach machines --keys {kind}{choices}` explains all that this machine has")
+}
+
+/// The refusal of the first key that a TLB does not have, if it would with another choice of its parts.
+fn comes_with(hardware: Hardware, keys: &[&Key], given: &Map<String, Json>) -> Option<String> {
+    let Hardware::Tlb(_) = hardware else { return None };
+    let has = |name: &str| keys.iter().any(|key| key.name == name);
+    let unknown = given.keys().find(|name| !has(name))?;
+    let parts = reference().into_iter().filter(|part| part.keys.iter().any(|key| key.name == *unknown));
+    let choices = parts.filter_map(|part| part.selected_by).filter(|(by, _)| *by != KIND.name && has(by));
+    let choices: Vec<String> = choices.map(|(by, name)| format!("{by} = {name}")).collect();
+    (!choices.is_empty()).then(|| format!("unknown key '{unknown}': it comes with {}", choices.join(" or ")))
 }
 
 /// A machine, completely described.
@@ -182,6 +194,7 @@ impl MachineSpec {
         let seeded = base.contains_key(os::SEED.name);
         base.entry(os::SEED.name).or_insert(seed.into());
         if let Some(refusal) = params::unknown(&keys, &base) {
+            let refusal = comes_with(hardware, &keys, &base).unwrap_or(refusal);
             let chosen = choices().skip(1).filter_map(|choice| {
                 let value = base.get(choice)?;
                 let text = value.as_array().map(|items| items.iter().filter_map(Json::as_str).collect::<Vec<_>>());

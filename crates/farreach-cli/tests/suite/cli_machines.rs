@@ -37,6 +37,10 @@ fn wrong_descriptions() {
             &["unknown key 'size'; did you mean", "'page_size'", "--keys partial:placement=reservation` "],
         ),
         ("t94/single:xyzzy=4K", &["unknown key 'xyzzy'; `farreach machines --keys single` explains all"]),
+        (
+            "today/skylake:dpp_threshold=3",
+            &["unknown key 'dpp_threshold': it comes with behind = dppred; `farreach machines --keys hierarchy"],
+        ),
         ("t94/single:entries=0", &["entries = 0", "1 to 65536"]),
         ("t94/single:entries=65537", &["entries = 65537", "1 to 65536"]),
         ("t94/single:entries=many", &["entries = many", "1 to 65536"]),

@@ -139,6 +139,9 @@ fn add_variations(keys: &str, key: &Key, into: &mut Vec<Configuration>) {
     }
 }
 
+/// Numbers from here on are sizes, not choices.
+const MANY: u64 = 16;
+
 /// Values other than the default that may make a difference: every word, and small numbers. Prices and files do not
 /// concern the hardware.
 fn other_values(key: &Key) -> Vec<String> {
@@ -146,7 +149,11 @@ fn other_values(key: &Key) -> Vec<String> {
     let mut values: Vec<String> = match key.allowed {
         Allowed::Flag => ["true", "false"].map(String::from).to_vec(),
         Allowed::OneOf(words) => words.iter().map(|word| word.to_string()).collect(),
-        Allowed::Int { min, max } => (min..=max).take(4).map(|n| n.to_string()).collect(),
+        Allowed::Int { min, max } => {
+            // Of a few, the last is often the one that switches a thing off.
+            let last = (min + 4..MANY).contains(&max).then_some(max);
+            (min..=max).take(4).chain(last).map(|n| n.to_string()).collect()
+        }
         Allowed::PowerOfTwo { min, max } | Allowed::PageSize { min, max } => power(min, max),
         _ => Vec::new(),
     };

@@ -12,6 +12,7 @@ mod tests;
 
 use super::hierarchy::SecondLevel;
 use super::hierarchy::level::Level;
+use super::hierarchy::walk::by_caches;
 use super::hierarchy::walker::Walker;
 use super::tables::{Tables, Walked};
 use crate::cache::{Begins, Port, Purpose};
@@ -166,8 +167,9 @@ pub(in crate::tlb) trait Addition: Send {
     fn is_first(&self) -> bool {
         false
     }
-    /// Answers beside the second level, which has answered the miss of the first already, or not. The answer, with the
-    /// order of the entry that the first level gets, fills the first level only. It counts if nothing else answered.
+    /// Answers beside the second level, which has answered the miss of the first already, or not: `page` is its answer,
+    /// so this is also where an addition sees its hits. The answer, with the order of the entry that the first level
+    /// gets, fills the first level only. It counts if nothing else answered.
     fn beside(
         &mut self,
         _at: Lookup,
@@ -182,12 +184,13 @@ pub(in crate::tlb) trait Addition: Send {
         None
     }
     /// A last-level miss was answered: the page is in a mapping of `2^order` pages, or pages that can be taken for one.
-    /// Returns whether the second level is to hold it.
-    fn leaves_to_second(&mut self, _at: Lookup, _page: Translation, _order: u8, _context: &mut Context) -> bool {
+    /// Returns whether the second level is to hold it. All additions are asked, and one that says no is enough.
+    fn leaves_to_second(&mut self, _miss: &Miss, _by: By, _order: u8, _context: &mut Context) -> bool {
         true
     }
     /// After the fill of both levels at a last-level miss (HW-2), answered by a walk or an addition. `victim`: what the
-    /// second level evicted for it.
+    /// second level evicted for it. [`Context::in_second`] says whether the page is there now: it is not if an
+    /// addition kept it out, or if the level has no entries for pages of its size.
     fn filled(&mut self, _miss: &Miss, _by: By, _victim: Option<Victim>, _context: &mut Context) {}
     /// The mappings of these pages changed, or were split if `demoted` (HW-9). This and the next two return how many
     /// translations were dropped that count among [`TlbCounts::invalidations`]; those that it counts itself do not.
@@ -260,6 +263,9 @@ pub struct Law {
     pub sides: fn(&PartCounts, &TlbCounts) -> (u64, u64),
 }
 
+/// See [`ListedAddition`].
+type Build = fn(&Params, u64) -> Result<Box<dyn Addition>, String>;
+
 /// An addition as the registry knows it.
 pub struct ListedAddition {
     /// Value of [`BEHIND`].
@@ -278,12 +284,13 @@ pub struct ListedAddition {
     pub laws: &'static [Law],
     /// Whether the TLBs have the same entries with it as without (HW-3).
     pub keeps_tlbs: fn(&Params) -> bool,
-    /// The key and value for which it needs the program counter and the number of instructions, if it does.
+    /// The key and value for which it needs the program counter and the number of instructions, if it does. Machines
+    /// with `walk_cost = caches`, which do not know them, are then refused.
     pub needs_fetches: fn(&Params) -> Option<String>,
     /// Refuses machines for which it is not defined, and sizes that are not possible (HW-13); the error says why.
     pub check: fn(&Params) -> Result<(), String>,
     /// Builds it; the seed is its own. The error names key, value and what is allowed.
-    pub(in crate::tlb) build: fn(&Params, u64) -> Result<Box<dyn Addition>, String>,
+    pub(in crate::tlb) build: Build,
 }
 
 impl ListedAddition {
@@ -301,6 +308,18 @@ impl ListedAddition {
         check: only_native,
         build: |_, _| Err(String::new()),
     };
+
+    /// [`ListedAddition::check`], and what holds for all that need the program counter.
+    fn check_all(&self, params: &Params) -> Result<(), String> {
+        (self.check)(params)?;
+        match (self.needs_fetches)(params) {
+            Some(what) if by_caches(params) => Err(format!(
+                "{what} is not allowed with walk_cost = caches: machines with caches are not told of repeated fetches, \
+                 so they do not know the latest (HW-6); walk_cost must be fixed"
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Refuses virtual machines, several cores and larger base pages (HW-12), for additions that no rule defines there.
@@ -346,7 +365,7 @@ pub(in crate::tlb) fn chosen(
         if all.iter().any(|other| other.name == listed.name) {
             return Err(refuse(format!("{name} is there twice")));
         }
-        (listed.check)(params)?;
+        listed.check_all(params)?;
         all.push(listed);
     }
     Ok(all)
@@ -374,6 +393,7 @@ additions! {
     victima,
     spectlb,
     spot,
+    dppred,
     asap,
     prefetch,
 }

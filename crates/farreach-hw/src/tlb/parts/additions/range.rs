@@ -302,8 +302,8 @@ impl Addition for Ranged {
         Some((found, 0))
     }
 
-    fn leaves_to_second(&mut self, at: Lookup, _: Translation, _: u8, context: &mut Context) -> bool {
-        let bit = context.table.ranges().range(at.asid, at.vpn).is_some();
+    fn leaves_to_second(&mut self, miss: &Miss, _: By, _: u8, context: &mut Context) -> bool {
+        let bit = context.table.ranges().range(miss.at.asid, miss.at.vpn).is_some();
         if let Some(control) = &mut self.control {
             control.could_save += u64::from(bit);
         }

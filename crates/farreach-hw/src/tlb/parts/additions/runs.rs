@@ -5,7 +5,7 @@
 //! and a run that touches an existing one joins it. So entries grow, line by line, far beyond one line. Superpages
 //! share the array, an entry each, and join nothing.
 
-use super::{Account, Addition, Context, ListedAddition};
+use super::{Account, Addition, By, Context, ListedAddition, Miss};
 use crate::tlb::contract::{EntryView, Lookup};
 use crate::tlb::keys::SEED;
 use crate::tlb::parts::hierarchy::count_second_level_hit;
@@ -224,7 +224,8 @@ impl Addition for Coalesced {
         run
     }
 
-    fn leaves_to_second(&mut self, at: Lookup, page: Translation, order: u8, context: &mut Context) -> bool {
+    fn leaves_to_second(&mut self, miss: &Miss, _: By, order: u8, context: &mut Context) -> bool {
+        let (at, page) = (miss.at, Translation { pfn: miss.pte.pfn, attr: miss.pte.attr });
         let taken = match leaf_level(order, RADIX) {
             0 => {
                 let run = self.runs.run_in_line((at.asid, at.vpn), page, context.table);

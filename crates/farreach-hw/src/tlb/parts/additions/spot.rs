@@ -5,7 +5,6 @@ use super::prefetch::PREDICTORS_ON_SWITCH;
 use super::speculation::{self, FLUSH_CYCLES, SPEC_WINDOW, Speculation};
 use super::{Account, Addition, By, Context, ListedAddition, Miss, Victim};
 use crate::tlb::contract::EntryView;
-use crate::tlb::parts::hierarchy::walk::by_caches;
 use crate::tlb::parts::store::geometry::Geometry;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::event::Kind;
@@ -43,17 +42,7 @@ pub const LISTED: ListedAddition = ListedAddition {
     counters: speculation::COUNTERS,
     laws: speculation::LAWS,
     needs_fetches: |_| Some("behind = spot".into()),
-    check: |params| {
-        speculation::check(params)?;
-        if by_caches(params) {
-            return Err(format!(
-                "{} is not allowed with walk_cost = caches: machines with caches are not told of repeated fetches, so \
-                 they do not know the latest (HW-6); walk_cost must be fixed",
-                super::shown(params)
-            ));
-        }
-        Ok(())
-    },
+    check: speculation::check,
     build: |params, _| Ok(Box::new(Spot::new(params)?)),
     ..ListedAddition::NEW
 };

@@ -276,13 +276,14 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
     #[inline(never)]
     fn fill_behind(&mut self, miss: Miss, by: Option<usize>, order: u8, table: &dyn PageTableView) {
         let (at, page) = (miss.at, Translation { pfn: miss.pte.pfn, attr: miss.pte.attr });
+        let by = by.map_or(By::Walk, By::Addition);
         let mut holds = true;
         self.each::<()>(table, |addition, context| {
-            holds &= addition.leaves_to_second(at, page, order, context);
+            holds &= addition.leaves_to_second(&miss, by, order, context);
             None
         });
         let victim = if holds { self.second.fill(at, page, order, table, &mut self.counts) } else { None };
-        self.untold = Some(Filled { miss, by: by.map_or(By::Walk, By::Addition), victim });
+        self.untold = Some(Filled { miss, by, victim });
     }
 
     /// Tells the additions of the last miss, if there was one, now that both levels are filled (PB-5).

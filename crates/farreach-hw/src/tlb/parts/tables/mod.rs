@@ -249,6 +249,9 @@ impl Tables {
     }
 }
 
+/// See [`ListedTable`].
+type Build = fn(&Params, u64) -> Result<Box<dyn Table>, String>;
+
 /// A table as the registry knows it.
 pub struct ListedTable {
     /// Value of [`TABLE`].
@@ -262,7 +265,7 @@ pub struct ListedTable {
     /// Laws that its counts keep.
     pub laws: &'static [Law],
     /// Builds it. The error names key, value and what is allowed.
-    pub(in crate::tlb) build: fn(&Params, u64) -> Result<Box<dyn Table>, String>,
+    pub(in crate::tlb) build: Build,
 }
 
 impl ListedTable {
@@ -330,4 +333,5 @@ tables! {
     cuckoo,
     flat,
     dmt,
+    learned,
 }

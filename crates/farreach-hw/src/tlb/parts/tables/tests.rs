@@ -27,6 +27,8 @@ fn machines() -> Vec<Json> {
         json!({"table": "flat", "flatten": "l3l2", "flatten_huge": "split", "pwc_pd": 2}),
         json!({"table": "flat", "flatten_fraction": 0.5, "flatten_huge": "split", "walk_levels": 5}),
         json!({"table": "dmt", "dmt_registers": 2, "pwc_pd": 4}),
+        json!({"table": "learned", "lv_pages": 64, "lv_cache": 2}),
+        json!({"table": "learned", "lv_gaps": 1, "lv_error": 1}),
     ]
 }
 

@@ -3,7 +3,6 @@
 use super::free::{FDT_PER_SIZE, PREFETCH_FREE, PREFETCH_STATIC, SAMPLER_KEEP, SBFP_SAMPLER, SBFP_THRESHOLD};
 use super::predictors::{self, PREFETCHER};
 use super::{Counter, Law, ListedAddition, Prefetch, only_native};
-use crate::tlb::parts::hierarchy::walk::{WALK_COST, by_caches};
 use crate::tlb::parts::tables;
 use farreach_types::joined_keys;
 use farreach_types::params::{Allowed, Key, Params};
@@ -225,14 +224,6 @@ fn needs_fetches(params: &Params) -> Option<String> {
 fn check(params: &Params) -> Result<(), String> {
     only_native(params)?;
     let refuse = |what: String, with: &str, why: &str| Err(format!("{what} is not allowed with {with}: {why}"));
-    if let Some(what) = needs_fetches(params).filter(|_| by_caches(params)) {
-        let why = format!(
-            "machines with caches are not told of repeated fetches, so they do not know the latest (HW-6); {} must be \
-             fixed",
-            WALK_COST.name
-        );
-        return refuse(what, "walk_cost = caches", &why);
-    }
     if predictors::reads_entries(params) && tables::chosen(params).is_some() {
         let what = format!("{} = pte", predictors::RP_REFERENCE.name);
         let with = format!("table = {}", params.text(tables::TABLE.name));

@@ -110,6 +110,18 @@ fn victima_keeps_hw_3_and_its_laws() {
     }
 }
 
+/// DPP-2: with a threshold that no counter exceeds.
+#[test]
+fn dppred_at_its_highest_threshold_is_the_baseline() {
+    for ids in ["true", "false"] {
+        let (base, counts) = run(4, &[], &[("behind", "dppred"), ("dpp_threshold", "7")], ids);
+        assert_eq!(without_parts(&base), without_parts(&counts));
+        let of = |name| counts.parts.count("dppred", name);
+        assert_eq!([of("fills"), of("bypasses"), of("shadow_hits")], [counts.walk.walks, 0, 0]);
+        assert_eq!(of("evicted_unused") + of("evicted_used"), counts.evictions, "each eviction trains");
+    }
+}
+
 /// Predictors answer nothing: with fixed prices all counts but their own are those of the machine without them.
 #[test]
 fn predictors_change_no_count() {
@@ -169,6 +181,7 @@ fn machines_are_refused_where_no_rule_says_what_they_do() {
         (&[("behind", "victima"), ("walk_cost", "caches"), ("table", "hashed")], "radix tree"),
         (&[("behind", "asap"), ("table", "hashed")], "radix tree"),
         (&[("behind", "spot"), ("walk_cost", "caches")], "walk_cost must be fixed"),
+        (&[("behind", "dppred"), ("walk_cost", "caches")], "behind = dppred is not allowed with walk_cost = caches"),
         (&[("behind", "spot+spectlb")], "only one of spectlb, spot, asap"),
         (&[("behind", "spectlb"), ("spec_window", "100")], "spec_window must be all"),
         (&[("behind", "pom"), ("cores", "2")], "cores must be 1"),

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const ORDERS: [u8; 4] = [0, 4, 9, 18];
 
 #[derive(Default)]
-pub(super) struct World {
+pub(in super::super) struct World {
     /// By process and first page: frame, attributes, order.
     mappings: BTreeMap<(u32, u64), (u64, u8, u8)>,
     /// By process and number of the 2 MB.
