@@ -130,6 +130,13 @@ pub const PRESETS: &[Preset] = presets![
     "since/spectlb",
     "since/spot",
     "since/asap",
+    "since/me-hpt",
+    "since/utc",
+    "since/uptc",
+    "since/sptc",
+    "since/tpc",
+    "since/shadow",
+    "since/agile",
 ];
 
 /// The group of all presets.

@@ -328,6 +328,7 @@ tables! {
     htab,
     clustered,
     cuckoo,
+    mementos,
     flat,
     dmt,
 }
