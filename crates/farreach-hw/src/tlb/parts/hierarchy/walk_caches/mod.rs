@@ -178,6 +178,12 @@ impl ByLevel {
 
 /// The array of a kind that has one; `name`: the kind.
 fn one_array(name: &str, params: &Params, seed: u64) -> Result<Array, String> {
+    check_levels(name, params)?;
+    Array::new(params.int(PWC_ENTRIES.name), params, seed.wrapping_add(1))
+}
+
+/// Refuses arrays by level with a kind that has none.
+fn check_levels(name: &str, params: &Params) -> Result<(), String> {
     for key in [&PWC_PD, &PWC_PDPT, &PWC_PML4, &PWC_PML5] {
         let entries = params.int(key.name);
         if entries > 0 {
@@ -187,7 +193,7 @@ fn one_array(name: &str, params: &Params, seed: u64) -> Result<Array, String> {
             ));
         }
     }
-    Array::new(params.int(PWC_ENTRIES.name), params, seed.wrapping_add(1))
+    Ok(())
 }
 
 /// A kind as the registry knows it.

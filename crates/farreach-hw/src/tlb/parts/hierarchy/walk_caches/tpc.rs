@@ -1,8 +1,10 @@
 //! A translation path cache (WC-4): an entry is the whole way to a node with leaves. A walk begins where its way leaves
-//! that of the entry with which it has most in common. Of several such entries the one in the lowest slot is used.
+//! that of the entry with which it has most in common; of several such entries the one used last is used. LRU, whatever
+//! the rest of the hierarchy has.
 
-use super::{Array, ListedWalkCaches, PWC_ENTRIES, Path, WalkCache, one_array};
+use super::{ListedWalkCaches, PWC_ENTRIES, Path, Tag, WalkCache, check_levels};
 use farreach_types::addr::Asid;
+use farreach_types::params::Params;
 
 /// The kind as the registry knows it.
 pub const LISTED: ListedWalkCaches = ListedWalkCaches {
@@ -11,32 +13,41 @@ pub const LISTED: ListedWalkCaches = ListedWalkCaches {
     keys: &[&PWC_ENTRIES],
     counters: &[],
     laws: &[],
-    build: |params, seed| Ok(Tpc(one_array("tpc", params, seed)?).into()),
+    build: |params, _| Ok(Tpc::new(params)?.into()),
 };
 
 /// See the module.
-pub(in crate::tlb) struct Tpc(Array);
+pub(in crate::tlb) struct Tpc {
+    /// The one used last at the end.
+    ways: Vec<Tag>,
+    most: usize,
+    process_ids: bool,
+}
 
 impl Tpc {
-    /// The level below which a walk begins, and the slot of the entry for that.
-    fn longest(&self, path: &Path) -> (u8, Option<u32>) {
-        let store = &self.0.store;
+    fn new(params: &Params) -> Result<Tpc, String> {
+        check_levels("tpc", params)?;
+        let most = params.int(PWC_ENTRIES.name) as usize;
+        Ok(Tpc {
+            ways: Vec::with_capacity(most),
+            most,
+            process_ids: params.flag(crate::tlb::keys::PROCESS_IDS.name),
+        })
+    }
+
+    /// The level below which a walk begins, and the place of the entry for that.
+    fn longest(&self, path: &Path) -> (u8, Option<usize>) {
         let mut best = (path.levels, None);
-        // Most walks are to a node that has an entry.
-        if let Some(slot) = store.find(path.tag(path.leaf + 1)) {
-            return (path.leaf + 1, Some(slot));
-        }
-        for slot in store.slots() {
-            let tag = store.tag(slot);
-            if tag.asid() != path.asid {
-                continue;
-            }
+        for (place, tag) in self.ways.iter().enumerate().rev().filter(|(_, tag)| tag.asid() == path.asid) {
             let differs = tag.base().0 ^ path.vpn.0;
             // An entry knows the way down to its own level, not below.
             let known = (tag.order() / path.radix).max(path.leaf + 1);
             let level = (known..path.levels).find(|level| differs >> (path.radix * level) == 0);
             if let Some(level) = level.filter(|level| *level < best.0) {
-                best = (level, Some(slot));
+                best = (level, Some(place));
+            }
+            if best.0 == path.leaf + 1 {
+                break;
             }
         }
         best
@@ -49,9 +60,9 @@ impl WalkCache for Tpc {
     }
 
     fn begin(&mut self, path: &Path) -> u8 {
-        let (level, slot) = self.longest(path);
-        if let Some(slot) = slot {
-            self.0.store.touch(slot, 0, &mut self.0.ignored_report);
+        let (level, place) = self.longest(path);
+        if let Some(place) = place {
+            self.ways[place..].rotate_left(1);
         }
         level
     }
@@ -60,15 +71,20 @@ impl WalkCache for Tpc {
 
     fn ended(&mut self, path: &Path, from: u8) {
         if from > path.leaf + 1 {
-            self.0.place(path.tag(path.leaf + 1));
+            if self.ways.len() == self.most {
+                self.ways.remove(0);
+            }
+            self.ways.push(path.tag(path.leaf + 1));
         }
     }
 
     fn drop_space(&mut self, asid: Asid) {
-        self.0.drop_space(asid);
+        self.ways.retain(|tag| tag.asid() != asid);
     }
 
     fn switch(&mut self, to: Asid) {
-        self.0.switch(to);
+        if !self.process_ids {
+            self.ways.retain(|tag| tag.asid() == to);
+        }
     }
 }

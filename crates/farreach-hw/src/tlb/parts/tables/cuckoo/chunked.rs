@@ -1,13 +1,13 @@
 //! A table whose ways are made of pieces of memory and grow in place, one by one (ME-1 to ME-3).
 //!
 //! A way of `n` entries that grows looks at one more bit of the same hash: the entry at `i` stays, or moves to `i + n`,
-//! which is free. A way that shrinks puts the entry at `i + n/2` to `i`; where that is taken it is inserted anew. A way
-//! that needs more than 64 pieces goes to pieces of the next size as a whole.
+//! which is free. Until all have been looked at its occupancy is that of `n` entries. A way that needs more than 64
+//! pieces goes to pieces of the next size as a whole, which counts no moves. Nothing shrinks.
 
 use super::super::memory::{COLLISIONS, LINE, MOVES, RESIZES, gave, took};
 use super::super::{Mapping, Places, mix};
 use super::Hashed;
-use super::elastic::{Entry, Rules, SPARSE, Upkeep};
+use super::elastic::{Entry, Rules, Upkeep};
 use farreach_types::addr::Asid;
 use farreach_types::counts::OwnCounts;
 
@@ -20,12 +20,11 @@ struct Way {
     size: usize,
     chunk: u64,
     chunks: Vec<u64>,
-    /// Its entries, and as many as it will have; equal if it rests.
+    /// Its entries; of one that grows those that it had.
     many: usize,
-    target: usize,
-    /// Places below are as in the way that it becomes.
-    moved: usize,
-    /// Of the larger of both.
+    /// While it grows: entries below are looked for in the larger way.
+    moved: Option<usize>,
+    /// Of the larger way, if it grows.
     entries: Vec<Entry>,
     live: usize,
 }
@@ -37,8 +36,7 @@ impl Way {
             chunk: rules.chunks[0],
             chunks: Vec::new(),
             many,
-            target: many,
-            moved: 0,
+            moved: None,
             entries: vec![Entry::default(); many],
             live: 0,
         };
@@ -46,24 +44,19 @@ impl Way {
         way
     }
 
-    /// Takes the memory that its entries need. Returns whether they went to other pieces.
-    fn take(&mut self, rules: &Rules, places: &mut Places, own: &mut OwnCounts) -> bool {
+    /// Takes the memory that its entries need.
+    fn take(&mut self, rules: &Rules, places: &mut Places, own: &mut OwnCounts) {
         let bytes = self.entries.len() as u64 * LINE;
-        let before = self.size;
         while bytes > MOST_CHUNKS * self.chunk && self.size + 1 < rules.chunks.len() {
+            gave(own, self.bytes());
+            self.chunks.clear();
             self.size += 1;
             self.chunk = rules.chunks[self.size];
-        }
-        let goes = self.size > before && !self.chunks.is_empty();
-        if goes {
-            gave(own, self.chunks.len() as u64 * rules.chunks[before]);
-            self.chunks.clear();
         }
         while (self.chunks.len() as u64) < bytes.div_ceil(self.chunk) {
             took(own, self.chunk);
             self.chunks.push(places.take(self.chunk, LINE));
         }
-        goes
     }
 
     fn bytes(&self) -> u64 {
@@ -75,14 +68,15 @@ impl Way {
         self.chunks[(byte / self.chunk) as usize] + byte % self.chunk
     }
 
-    /// The place of an entry with this hash.
+    /// The place of an entry with this hash (ME-2).
     fn place(&self, hash: usize) -> usize {
-        let below = hash & (self.many.min(self.target) - 1);
-        if below < self.moved { hash & (self.target - 1) } else { hash & (self.many - 1) }
+        let at = hash & (self.many - 1);
+        if self.moved.is_some_and(|moved| at < moved) { hash & (2 * self.many - 1) } else { at }
     }
 
-    fn is_full(&self, threshold: f64) -> bool {
-        self.live as f64 > threshold * self.target as f64
+    /// As many as it will have.
+    fn target(&self) -> usize {
+        if self.moved.is_some() { 2 * self.many } else { self.many }
     }
 }
 
@@ -117,37 +111,44 @@ impl Chunked {
 
     /// A way, by its free places (ME-3).
     fn draw(&self, upkeep: &mut Upkeep) -> usize {
-        let free = |way: &Way| way.target - way.live.min(way.target);
-        let mut left = upkeep.below(self.ways.iter().map(free).sum::<usize>().max(1));
-        let chosen = self.ways.iter().position(|way| {
-            let here = left < free(way);
-            left = left.wrapping_sub(if here { 0 } else { free(way) });
-            here
-        });
-        chosen.unwrap_or(0)
+        let free = |way: &Way| way.many.saturating_sub(way.live);
+        let sum: usize = self.ways.iter().map(free).sum();
+        if sum == 0 {
+            return upkeep.below(self.ways.len());
+        }
+        let mut left = upkeep.below(sum);
+        let mut way = 0;
+        while left >= free(&self.ways[way]) {
+            left -= free(&self.ways[way]);
+            way += 1;
+        }
+        way
     }
 
-    /// Puts in an entry. If it fails, a way grows at once.
-    fn insert(&mut self, mut entry: Entry, upkeep: &mut Upkeep) {
-        while let Err(left) = self.put(entry, upkeep) {
+    /// Puts in an entry, beginning in this way. Each time it fails, a way grows, or those that do are completed.
+    fn insert(&mut self, mut entry: Entry, mut way: usize, upkeep: &mut Upkeep) {
+        while let Err(left) = self.put(entry, way, upkeep) {
             entry = left;
             let live: usize = self.ways.iter().map(|way| way.live).sum();
-            let all: usize = self.ways.iter().map(|way| way.target).sum();
+            let all: usize = self.ways.iter().map(|way| way.entries.len()).sum();
             let is_hopeless = upkeep.rules.identity && (live as f64) < all as f64 / 64.0;
             assert!(!is_hopeless, "ec_hash = identity has no place for {entry:?}: use mix");
-            match (0..self.ways.len()).find(|&way| self.ways[way].many != self.ways[way].target) {
-                Some(way) => self.complete(way, upkeep),
-                None => {
-                    let way = (0..self.ways.len()).min_by_key(|&way| self.ways[way].target).expect("ways");
-                    self.begin(way, self.ways[way].many * 2, upkeep);
+            if self.ways.iter().all(|way| way.moved.is_none()) {
+                let smallest = (0..self.ways.len()).min_by_key(|&way| self.ways[way].many);
+                self.begin(smallest.expect("ways"), upkeep);
+            } else {
+                for way in 0..self.ways.len() {
+                    while self.ways[way].moved.is_some() {
+                        self.advance(way, upkeep);
+                    }
                 }
             }
+            way = self.draw(upkeep);
         }
     }
 
     /// Puts in an entry, and others elsewhere for it. The error is the entry that finds no place.
-    fn put(&mut self, mut entry: Entry, upkeep: &mut Upkeep) -> Result<(), Entry> {
-        let mut way = self.draw(upkeep);
+    fn put(&mut self, mut entry: Entry, mut way: usize, upkeep: &mut Upkeep) -> Result<(), Entry> {
         let mut swaps = 0;
         loop {
             let at = self.place(upkeep.rules, way, entry.tag);
@@ -170,74 +171,40 @@ impl Chunked {
         }
     }
 
-    /// A way begins to have this many entries.
-    fn begin(&mut self, way: usize, target: usize, upkeep: &mut Upkeep) {
+    /// A way begins to grow.
+    fn begin(&mut self, way: usize, upkeep: &mut Upkeep) {
         *upkeep.own.at(RESIZES) += 1;
         let way = &mut self.ways[way];
-        way.target = target;
-        way.moved = 0;
-        if target > way.many {
-            way.entries.resize(target, Entry::default());
-            if way.take(upkeep.rules, upkeep.places, upkeep.own) {
-                *upkeep.own.at(MOVES) += way.live as u64;
-            }
-        }
+        way.moved = Some(0);
+        way.entries.resize(2 * way.many, Entry::default());
+        way.take(upkeep.rules, upkeep.places, upkeep.own);
     }
 
-    /// Moves the next entry of a way, if it has to.
+    /// Looks at the next entry of a way that grows, and moves it if it has to.
     fn advance(&mut self, way: usize, upkeep: &mut Upkeep) {
-        let (many, target, from) = (self.ways[way].many, self.ways[way].target, self.ways[way].moved);
-        self.ways[way].moved += 1;
-        let source = if target > many { from } else { from + target };
-        let entry = self.ways[way].entries[source];
-        if entry.pages != 0 {
-            let to = self.place(upkeep.rules, way, entry.tag);
-            if to != source {
-                *upkeep.own.at(MOVES) += 1;
-                self.ways[way].entries[source] = Entry::default();
-                if self.ways[way].entries[to].pages == 0 {
-                    self.ways[way].entries[to] = entry;
-                } else {
-                    debug_assert!(target < many, "ME-2: the other half is free");
-                    self.ways[way].live -= 1;
-                    self.insert(entry, upkeep);
-                }
-            }
-        }
+        let from = self.ways[way].moved.expect("it grows");
+        self.ways[way].moved = Some(from + 1);
+        let entry = self.ways[way].entries[from];
+        let to = self.place(upkeep.rules, way, entry.tag);
         let way = &mut self.ways[way];
-        if way.many != way.target && way.moved == way.many.min(way.target) {
-            let needs = (way.target as u64 * LINE).div_ceil(way.chunk) as usize;
-            gave(upkeep.own, way.chunks.len().saturating_sub(needs) as u64 * way.chunk);
-            way.chunks.truncate(needs);
-            way.entries.truncate(way.target);
-            (way.many, way.moved) = (way.target, 0);
+        if entry.pages != 0 && to != from {
+            debug_assert_eq!(to, from + way.many, "ME-2: one more bit of the same hash");
+            *upkeep.own.at(MOVES) += 1;
+            way.entries.swap(from, to);
+        }
+        if from + 1 == way.many {
+            (way.many, way.moved) = (2 * way.many, None);
         }
     }
 
-    /// All entries of a way that are left move at once.
-    fn complete(&mut self, way: usize, upkeep: &mut Upkeep) {
-        let target = self.ways[way].target;
-        while self.ways[way].target == target && self.ways[way].many != target {
-            self.advance(way, upkeep);
-        }
-    }
-
-    /// One step of a way that changes its size, drawn at random.
+    /// One step of a way that grows, drawn at random.
     fn step(&mut self, upkeep: &mut Upkeep) {
-        let changes = |way: &&Way| way.many != way.target;
-        let many = self.ways.iter().filter(changes).count();
+        let many = self.ways.iter().filter(|way| way.moved.is_some()).count();
         if many > 0 {
             let choice = upkeep.below(many);
-            let mut open = (0..self.ways.len()).filter(|&way| self.ways[way].many != self.ways[way].target);
-            let way = open.nth(choice).expect("one of them");
-            self.advance(way, upkeep);
+            let way = (0..self.ways.len()).filter(|&way| self.ways[way].moved.is_some()).nth(choice);
+            self.advance(way.expect("one of them"), upkeep);
         }
-    }
-
-    /// Whether a way may have this many entries (ME-3).
-    fn may_have(&self, way: usize, target: usize) -> bool {
-        let others = || self.ways.iter().enumerate().filter(|(other, _)| *other != way).map(|(_, other)| other.target);
-        others().all(|other| target <= 2 * other && other <= 2 * target)
     }
 }
 
@@ -262,13 +229,13 @@ impl Hashed for Chunked {
             self.ways[way].entries[at].pages |= page;
             return;
         }
-        self.insert(Entry { tag, pages: page }, upkeep);
-        for way in 0..self.ways.len() {
-            let Way { many, target, .. } = self.ways[way];
-            if many == target && self.ways[way].is_full(upkeep.rules.threshold) && self.may_have(way, 2 * many) {
-                self.begin(way, 2 * many, upkeep);
-            }
+        let drawn = self.draw(upkeep);
+        let Way { many, live, moved, .. } = self.ways[drawn];
+        let is_full = (live + 1) as f64 / many as f64 > upkeep.rules.threshold;
+        if is_full && moved.is_none() && self.ways.iter().all(|other| other.many >= many) {
+            self.begin(drawn, upkeep);
         }
+        self.insert(Entry { tag, pages: page }, drawn, upkeep);
         for _ in 0..upkeep.rules.moves {
             self.step(upkeep);
         }
@@ -278,14 +245,8 @@ impl Hashed for Chunked {
         let (way, at) = self.find(upkeep.rules, tag).expect("it has the page");
         let entry = &mut self.ways[way].entries[at];
         entry.pages &= !page;
-        if entry.pages != 0 {
-            return;
-        }
-        self.ways[way].live -= 1;
-        let Way { many, target, .. } = self.ways[way];
-        let is_large = many == target && many > upkeep.rules.first;
-        if is_large && !self.ways[way].is_full(SPARSE) && self.may_have(way, many / 2) {
-            self.begin(way, many / 2, upkeep);
+        if entry.pages == 0 {
+            self.ways[way].live -= 1;
         }
     }
 
@@ -299,7 +260,7 @@ impl Hashed for Chunked {
                 live += 1;
             }
             assert_eq!(live, way.live, "EC-8: entries are the sum over ways");
-            assert!(self.may_have(number, way.target), "ME-3");
+            assert!(self.ways.iter().all(|other| way.target() <= 2 * other.target()), "ME-3");
             let is_last = way.size + 1 == rules.chunks.len();
             assert!(is_last || way.chunks.len() as u64 <= MOST_CHUNKS, "ME-1");
         }

@@ -57,7 +57,7 @@ fn me_2_half_of_the_entries_move() {
     assert!(me.count("table_bytes_most") < elastic.count("table_bytes_most"), "in place");
 }
 
-/// T-8: every page is found, whatever happens.
+/// Every page is found, whatever happens.
 #[test]
 fn every_page_is_found_whatever_happens() {
     for (i, given) in [

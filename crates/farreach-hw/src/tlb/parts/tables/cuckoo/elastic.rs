@@ -10,7 +10,7 @@ use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 
 /// Occupancy below which a table shrinks (EC-4).
-pub(super) const SPARSE: f64 = 0.2;
+const SPARSE: f64 = 0.2;
 
 /// The keys.
 pub(in super::super) struct Rules {
