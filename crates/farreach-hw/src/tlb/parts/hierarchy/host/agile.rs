@@ -1,5 +1,5 @@
-//! Agile paging (AGI; Gandhi, Hill and Swift, ISCA 2016): a walk begins in a merged table, as in shadow paging, and goes
-//! on in two dimensions where the guest writes its table often, from a node of the guest's table on.
+//! Agile paging (AGI; Gandhi, Hill and Swift, ISCA 2016): a walk begins in a merged table, as in shadow paging, and
+//! goes on in two dimensions where the guest writes its table often, from a node of the guest's table on.
 //!
 //! A node's writes are its entries that the guest maps or unmaps; a new node is a write of the one above. They happen,
 //! as far as the clock knows, at the walk that follows them (AGI-2), which all machines see at the same instruction.
@@ -241,7 +241,7 @@ impl Mode for Agile {
     /// Which of these pages were mapped is not known any more: nodes with leaves among them are written.
     fn unmapped(&mut self, asid: Asid, pages: VpnRange, own: &mut OwnCounts) {
         self.merged.changed(asid, pages, own);
-        if self.rule != Rule::Written {
+        if self.rule != Rule::Written || pages.pages == 0 {
             return;
         }
         let mut writes = std::mem::take(&mut self.writes);

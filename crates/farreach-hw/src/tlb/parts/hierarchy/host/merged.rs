@@ -19,11 +19,26 @@ pub(super) const OWN: usize = 5;
 macro_rules! traps {
     ($($own:expr),* $(,)?) => {
         &[
-            $crate::tlb::parts::hierarchy::host::merged::trap("fills", "traps at the first use of a merged entry"),
-            $crate::tlb::parts::hierarchy::host::merged::trap("changes", "traps: a page changed that had such an entry"),
-            $crate::tlb::parts::hierarchy::host::merged::trap("faults", "traps: a page fault of the guest"),
-            $crate::tlb::parts::hierarchy::host::merged::trap("switches", "traps: another process of the guest runs"),
-            $crate::tlb::parts::hierarchy::host::merged::trap("dirty", "traps: the first store that walks to a clean page"),
+            $crate::tlb::parts::hierarchy::host::merged::trap(
+                "fills",
+                "traps at the first use of a merged entry",
+            ),
+            $crate::tlb::parts::hierarchy::host::merged::trap(
+                "changes",
+                "traps: a page changed that had such an entry",
+            ),
+            $crate::tlb::parts::hierarchy::host::merged::trap(
+                "faults",
+                "traps: a page fault of the guest",
+            ),
+            $crate::tlb::parts::hierarchy::host::merged::trap(
+                "switches",
+                "traps: another process of the guest runs",
+            ),
+            $crate::tlb::parts::hierarchy::host::merged::trap(
+                "dirty",
+                "traps: the first store that walks to a clean page",
+            ),
             $($own,)*
         ]
     };

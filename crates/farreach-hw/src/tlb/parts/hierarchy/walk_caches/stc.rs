@@ -1,5 +1,5 @@
-//! Split translation caches (WC-1): an array for each level, by the part of the virtual address that leads to the entry.
-//! The deepest entry on the way is used. Those of today's processors, as they are described.
+//! Split translation caches (WC-1): an array for each level, by the part of the virtual address that leads to the
+//! entry. The deepest entry on the way is used. Those of today's processors, as they are described.
 
 use super::{ByLevel, ListedWalkCaches, Path, WalkCache};
 use farreach_types::addr::Asid;

@@ -1,6 +1,6 @@
-//! A unified page table cache (WC-3): entries of all levels in one array, by their physical address. A walk passes every
-//! level from the root on; a hit saves the reference to it. An entry that was read is in the array before the walk looks
-//! for the next.
+//! A unified page table cache (WC-3): entries of all levels in one array, by their physical address. A walk passes
+//! every level from the root on; a hit saves the reference to it. An entry that was read is in the array before the
+//! walk looks for the next.
 
 use super::{Array, ListedWalkCaches, PWC_ENTRIES, Path, SAVING, SAVING_LAWS, WalkCache, one_array};
 use farreach_types::addr::Asid;

@@ -30,21 +30,21 @@ pub const EC_WAYS: Key = Key {
     name: "ec_ways",
     default: "3",
     allowed: Allowed::Int { min: 2, max: MOST_WAYS as u64 },
-    about: "table = cuckoo: ways of a table, each with a hash of its own",
+    about: "table = cuckoo, me-hpt: ways of a table, each with a hash of its own",
 };
 /// EC-1.
 pub const EC_ENTRIES: Key = Key {
     name: "ec_entries",
     default: "16384",
     allowed: Allowed::PowerOfTwo { min: 1, max: 1 << 28 },
-    about: "table = cuckoo: entries of a way at first, each of 64 bytes for eight pages",
+    about: "table = cuckoo, me-hpt: entries of a way at first, each of 64 bytes for eight pages",
 };
 /// EC-4.
 pub const EC_THRESHOLD: Key = Key {
     name: "ec_threshold",
     default: "0.6",
     allowed: Allowed::Number { min: 0.01, max: 0.99 },
-    about: "table = cuckoo: share of entries in use beyond which a larger table begins",
+    about: "table = cuckoo, me-hpt: share of entries in use beyond which a larger table begins",
 };
 /// EC-4.
 pub const EC_SCALE: Key = Key {
@@ -58,42 +58,42 @@ pub const EC_MOVES: Key = Key {
     name: "ec_moves",
     default: "1",
     allowed: Allowed::Int { min: 1, max: 1 << 20 },
-    about: "table = cuckoo: entries that move to it at each insert",
+    about: "table = cuckoo, me-hpt: entries that move to it at each insert",
 };
 /// EC-3.
 pub const EC_RETRIES: Key = Key {
     name: "ec_retries",
     default: "32",
     allowed: Allowed::Int { min: 1, max: 1 << 20 },
-    about: "table = cuckoo: entries that an insert puts elsewhere at most before it fails, and the table grows",
+    about: "table = cuckoo, me-hpt: entries that an insert puts elsewhere at most before it fails, and the table grows",
 };
 /// EC-5.
 pub const CWC_PMD: Key = Key {
     name: "cwc_pmd",
     default: "16",
     allowed: Allowed::Int { min: 0, max: 1024 },
-    about: "table = cuckoo: cached rows of sizes by 16 MB, each for 1 GB; 0: none",
+    about: "table = cuckoo, me-hpt: cached rows of sizes by 16 MB, each for 1 GB; 0: none",
 };
 /// EC-5.
 pub const CWC_PUD: Key = Key {
     name: "cwc_pud",
     default: "2",
     allowed: Allowed::Int { min: 0, max: 1024 },
-    about: "table = cuckoo: cached rows of sizes by 8 GB, each for 512 GB; 0: none",
+    about: "table = cuckoo, me-hpt: cached rows of sizes by 8 GB, each for 512 GB; 0: none",
 };
 /// EC-8.
 pub const CWC_CYCLES: Key = Key {
     name: "cwc_cycles",
     default: "4",
     allowed: Allowed::Number { min: 0.0, max: 1e12 },
-    about: "table = cuckoo: cycles in which a walk looks the cached rows up",
+    about: "table = cuckoo, me-hpt: cycles in which a walk looks the cached rows up",
 };
 /// HW-11.
 pub const EC_HASH: Key = Key {
     name: "ec_hash",
     default: "mix",
     allowed: Allowed::OneOf(&["mix", "identity"]),
-    about: "table = cuckoo: how an entry is found: by mixed bits, or by bits of the number, other ones in each way, \
+    about: "table = cuckoo, me-hpt: how an entry is found: by mixed bits, or by bits of the number, other ones in each way, \
             for hand-made tests; tables that grow need mix",
 };
 
