@@ -4,7 +4,7 @@
 //!   lookup.
 //! * HW-3: an addition that answers fills the TLBs as a walk does, so that their entries are those of the machine
 //!   without it.
-//! * PT-1: a page table changes no miss.
+//! * PT-1: a page table changes no miss. Nor do walk caches (WC), nor a host with a merged table (SHD, AGI).
 //! * The laws that each part declares, such as PB-10.
 
 use crate::subject::{Subject, capacity};
@@ -13,7 +13,7 @@ use crate::tally::need;
 use crate::watch::{apply, ask};
 use crate::world::Event;
 use farreach_hw::tlb::additions::{self, Law, ListedAddition};
-use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered, keys_of, tables};
+use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered, host, keys_of, tables, walk_caches};
 use farreach_types::counts::TlbCounts;
 use farreach_types::params::Params;
 use farreach_types::translation::Pte;
@@ -45,9 +45,17 @@ impl Parts {
         let table = tables::chosen(params);
         let laws = additions.iter().flat_map(|listed| listed.laws.iter().map(|law| (listed.name.to_owned(), law)));
         let of_table = table.iter().flat_map(|table| table.laws.iter().map(|law| (tables::PART.to_owned(), law)));
-        let laws = laws.chain(of_table).collect();
+        let kind = walk_caches::chosen(params);
+        let of_caches = kind.iter().flat_map(|kind| kind.laws.iter().map(|law| (walk_caches::PART.to_owned(), law)));
+        let host = host::chosen(params);
+        let of_host = host.iter().flat_map(|host| host.laws.iter().map(|law| (host::PART.to_owned(), law)));
+        let laws = laws.chain(of_table).chain(of_caches).chain(of_host).collect();
         let comparable = additions.iter().all(|listed| (listed.keeps_tlbs)(params));
-        let has_parts = !additions.is_empty() || table.is_some();
+        let has_default = |name: &str, default: &str| !params.has(name) || params.text(name) == default;
+        let has_parts = !additions.is_empty()
+            || table.is_some()
+            || !has_default(walk_caches::PWC_KIND.name, walk_caches::PWC_KIND.default)
+            || host.is_some_and(|host| host.follows);
         let baseline = (has_parts && comparable).then(|| {
             let (tlb, slots) = without(subject);
             Baseline { tlb, told: Told::default(), slots, unfiltered: Unfiltered::default() }
@@ -121,10 +129,12 @@ impl Parts {
     }
 }
 
-/// The design without its additions, and with a radix tree; and its slots, which come before those of the additions.
+/// The design without its additions, with a radix tree, split walk caches and a host that walks; and its slots, which come before those of the additions.
 fn without(subject: &Subject) -> (Box<dyn Tlb>, usize) {
     let mut given = subject.params.as_json().clone();
-    for key in [&additions::BEHIND, &tables::TABLE] {
+    let host = subject.params.has(host::HOST.name).then_some(&host::HOST);
+    let host = host.filter(|_| host::chosen(&subject.params).is_some_and(|host| host.follows));
+    for key in [&additions::BEHIND, &tables::TABLE, &walk_caches::PWC_KIND].into_iter().chain(host) {
         given.insert(key.name.to_owned(), key.default.into());
     }
     let keys = keys_of(subject.design, &given);

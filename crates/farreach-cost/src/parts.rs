@@ -8,7 +8,7 @@ use super::cycles::price;
 use super::keys;
 use farreach_hw::cache::levels;
 use farreach_hw::tlb::additions::{self, BACKGROUND_WEIGHT, Counter};
-use farreach_hw::tlb::tables;
+use farreach_hw::tlb::{host, tables, walk_caches};
 use farreach_types::counts::{Answered, LedgerLine, PartCounts, TlbCounts};
 use farreach_types::params::Params;
 
@@ -35,6 +35,8 @@ fn steps(made: u64, answered: &Answered, params: &Params) -> f64 {
 fn counters(name: &str, params: &Params) -> &'static [Counter] {
     match name {
         tables::PART => tables::chosen(params).map_or(&[], |table| table.counters),
+        walk_caches::PART => walk_caches::chosen(params).map_or(&[], |kind| kind.counters),
+        host::PART => host::chosen(params).map_or(&[], |host| host.counters),
         name => additions::listed(name).map_or(&[], |addition| addition.counters),
     }
 }

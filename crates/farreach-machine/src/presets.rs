@@ -132,6 +132,13 @@ pub const PRESETS: &[Preset] = presets![
     "since/spot",
     "since/dppred",
     "since/asap",
+    "since/me-hpt",
+    "since/utc",
+    "since/uptc",
+    "since/sptc",
+    "since/tpc",
+    "since/shadow",
+    "since/agile",
 ];
 
 /// The group of all presets.

@@ -6,6 +6,8 @@ use super::designs::{
     two_level,
 };
 use super::parts::additions::{self, BACKGROUND_WEIGHT, BEHIND};
+use super::parts::hierarchy::host::{self, HOST};
+use super::parts::hierarchy::walk_caches::{self, PWC_KIND};
 use super::parts::store::policies::{self, L2_REPLACEMENT};
 use super::parts::tables::{self, TABLE};
 use crate::cache::levels::CACHE_L2_REPLACEMENT;
@@ -37,10 +39,12 @@ pub fn design(kind: &str) -> Option<&'static Design> {
 pub type Choice = (&'static Key, fn(&str) -> Option<&'static [&'static Key]>);
 
 /// The keys that choose parts of a hierarchy.
-pub const CHOICES: [Choice; 3] = [
+pub const CHOICES: [Choice; 5] = [
     (&BEHIND, |name| additions::listed(name).map(|listed| listed.keys)),
     (&TABLE, |name| tables::listed(name).map(|listed| listed.keys)),
     (&L2_REPLACEMENT, |name| policies::listed(name).map(|listed| listed.keys)),
+    (&PWC_KIND, |name| walk_caches::listed(name).map(|listed| listed.keys)),
+    (&HOST, |name| host::listed(name).map(|listed| listed.keys)),
 ];
 
 /// The parts that have a key of this name, each with the key that chooses it.
@@ -57,19 +61,24 @@ pub fn keys_of(design: &Design, given: &Map<String, Json>) -> Vec<&'static Key> 
     let mut keys = design.keys.to_vec();
     for (choice, part) in CHOICES.iter().filter(|(choice, _)| design.keys.iter().any(|key| key.name == choice.name)) {
         let names = choice.words(given);
-        keys.extend(names.iter().filter_map(|name| part(name)).flatten());
+        for key in names.iter().filter_map(|name| part(name)).flatten() {
+            // A kind may have a key for reasons of its own.
+            if keys.iter().all(|known| known.name != key.name) {
+                keys.push(key);
+            }
+        }
     }
     keys
 }
 
 /// The choices of parts that a machine leaves at their defaults. Results do not name them, so that a new part changes no
-/// result without it (HW-4).
+/// result without it (HW-4). They have always named the host.
 pub fn idle_choices(params: &Params) -> impl Iterator<Item = &'static str> {
     let is_idle = |key: &Key| params.has(key.name) && params.words(key.name) == [key.default];
     CHOICES
         .iter()
         .map(|(key, _)| key.name)
-        .filter(move |name| CHOICES.iter().any(|(key, _)| key.name == *name && is_idle(key)))
+        .filter(move |name| *name != HOST.name && CHOICES.iter().any(|(key, _)| key.name == *name && is_idle(key)))
         .chain([CACHE_L2_REPLACEMENT.name].into_iter().filter(move |_| is_idle(&CACHE_L2_REPLACEMENT)))
         .chain([BACKGROUND_WEIGHT.name].into_iter().filter(move |name| {
             // It prices parts alone.

@@ -1,6 +1,6 @@
 //! The tested configurations of the designs: those listed here, and those derived from the keys of every design.
 
-use farreach_hw::tlb::{Design, additions, tables};
+use farreach_hw::tlb::{Design, additions, host, tables, walk_caches};
 use farreach_types::params::{Allowed, Key};
 
 /// Small ones, so that entries are often replaced. A design needs no line here, except for combinations of keys.
@@ -67,6 +67,8 @@ const LISTED: &[(&str, &str)] = &[
     ("segment", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4"),
     ("segment", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4,guest=composed"),
     ("hierarchy", "l1d=4K:8/4+64K:4,l1i=4K:8,l2=4K|64K|1M:32/4,guest=walk,host_page=2M,nested_tlb=4,pwc_pd=2"),
+    ("hierarchy", "l1d=4K:8/4+64K:4,l1i=4K:8,l2=4K|64K|1M:32/4,pwc_kind=sptc,pwc_pd=4,pwc_pml4=2"),
+    ("hierarchy", "l1d=4K:8/4,l1i=4K:8,l2=4K:16/4,guest=walk,host=agile,agile_epoch=200,nested_tlb=4,pwc_pd=2"),
     ("integrated", "entries=16"),
     ("integrated", "entries=16,factor=4,sizes=4K+16K+64K+1M"),
     ("integrated", "entries=16,preload=region,replacement=lru"),
@@ -112,13 +114,18 @@ pub fn of(design: &Design) -> Vec<Configuration> {
     all
 }
 
-/// Every addition and every page table of the registries, with small arrays; `varied`: also with every other value of
-/// each of its keys.
+/// Every addition, page table, kind of walk caches and host of the registries, with small arrays; `varied`: also with
+/// every other value of each of its keys.
 fn add_parts(first: &str, varied: bool, into: &mut Vec<Configuration>) {
     let additions = additions::ADDITIONS.iter().map(|listed| (&additions::BEHIND, listed.name, listed.keys));
     let tables = tables::TABLES.iter().map(|listed| (&tables::TABLE, listed.name, listed.keys));
-    for (choice, name, keys) in additions.chain(tables) {
+    let caches = walk_caches::KINDS.iter().map(|listed| (&walk_caches::PWC_KIND, listed.name, listed.keys));
+    let hosts = host::HOSTS.iter().map(|listed| (&host::HOST, listed.name, listed.keys));
+    for (choice, name, keys) in additions.chain(tables).chain(caches).chain(hosts) {
         let mut chosen = format!("{first},{}={name}", choice.name);
+        if choice.name == host::HOST.name && !first.contains("guest=") {
+            chosen.push_str(",guest=walk");
+        }
         let arrays = keys.iter().filter(|key| key.name.ends_with("_entries"));
         arrays.for_each(|key| chosen.push_str(&format!(",{}=4", key.name)));
         into.retain(|other| other.keys != chosen);

@@ -13,6 +13,7 @@ use crate::tlb::contract::{
 };
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::hierarchy::cores::on_cores;
+pub use crate::tlb::parts::hierarchy::host::VM_EXIT_CYCLES;
 use crate::tlb::parts::hierarchy::host::{self, Entries, GUEST, HOST, Host};
 use crate::tlb::parts::hierarchy::{self, Guest, Hierarchy, KEYS, Paging, check_replacement};
 use crate::tlb::parts::{additions, tables};
@@ -49,14 +50,6 @@ pub const KERNEL_SEGMENT: Key = Key {
     allowed: Allowed::OneOf(&["none", "shared", "own"]),
     about: "registers for the kernel's direct map: shared: those of the program, while it has no segment; own: a \
             second set; none: it is paged",
-};
-
-/// Assumed: as much as a fault, which is a trap and a return.
-pub const VM_EXIT_CYCLES: Key = Key {
-    name: "vm_exit_cycles",
-    default: "2000",
-    allowed: Allowed::Number { min: 0.0, max: 1e12 },
-    about: "guest = composed: cycles per write of the guest to a segment register, which traps into the hypervisor",
 };
 
 /// The design as the registry knows it.

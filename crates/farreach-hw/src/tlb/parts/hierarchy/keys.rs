@@ -4,6 +4,7 @@ use super::cores::{CORES, IPI_CYCLES};
 use super::distances::WALK_DISTANCES;
 use super::host;
 use super::walk::{PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_COST, WALK_LEVELS};
+use super::walk_caches::PWC_KIND;
 use crate::cache::levels::LEVEL_KEYS;
 use crate::tlb::keys::{L1_REPLACEMENT, PROCESS_IDS, REPLACEMENT, SEED};
 use crate::tlb::parts::additions::{BACKGROUND_WEIGHT, BEHIND};
@@ -78,6 +79,7 @@ const OWN_KEYS: &[&Key] = &[
     &L1I,
     &COALESCE,
     &WALK_LEVELS,
+    &PWC_KIND,
     &PWC_PD,
     &PWC_PDPT,
     &PWC_PML4,

@@ -13,6 +13,7 @@ pub(in crate::tlb) mod level;
 pub(in crate::tlb) mod nodes;
 mod paging;
 pub mod walk;
+pub mod walk_caches;
 pub(in crate::tlb) mod walker;
 
 pub use keys::{COALESCE, HIERARCHY_REPLACEMENT, L1D, L1I, L2, L2_DATA_CYCLES, L2_FETCH_CYCLES, L2_FRACTURE, L2I};
@@ -142,8 +143,8 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
     pub fn new(params: &Params, second: S, always: &[&'static ListedAddition]) -> Result<Hierarchy<S>, String> {
         let seed = params.int("seed");
         let l1 = |key: &str, i| Level::first(params, key, seed.wrapping_add(i));
-        let walker = Walker::new(params, seed.wrapping_add(32))?;
         let mut counts = TlbCounts::default();
+        let walker = Walker::new(params, seed.wrapping_add(32), &mut counts)?;
         let mut placed = Vec::new();
         for (place, listed) in (0..).zip(additions::chosen(params, always)?) {
             let addition = (listed.build)(params, seed.wrapping_add(128 + 16 * place))?;
@@ -156,7 +157,9 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             asks_beside: placed.iter().any(|placed| placed.listed.is_beside),
             asks_behind: placed.iter().any(|placed| !placed.listed.is_beside),
             preceded: placed.iter().any(|placed| placed.addition.is_first()),
-            needs_fetches: placed.iter().find_map(|placed| (placed.listed.needs_fetches)(params)),
+            needs_fetches: { placed.iter().map(|placed| placed.listed.needs_fetches) }
+                .chain(host::chosen(params).map(|host| host.needs_fetches))
+                .find_map(|needs| needs(params)),
             additions: placed,
             untold: None,
             largest: walker.largest_entry(),
@@ -255,14 +258,14 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
 
     /// Walks for a page that no TLB and no addition has.
     fn walk(&mut self, at: Lookup, pte: Pte, by: Guest) {
-        let Hierarchy { walker, tables, port, counts, additions, .. } = self;
+        let Hierarchy { walker, tables, port, counts, additions, position, .. } = self;
         // Nobody else asks for the last walk.
         let before = (!additions.is_empty()).then(|| counts.walk.by_level());
         if before.is_some() {
             port.walk_begins();
         }
         match (by, tables) {
-            (Guest::Tables, None) => walker.walk(at, pte, counts, port),
+            (Guest::Tables, None) => walker.walk(at, pte, *position, counts, port),
             (Guest::Tables, Some(tables)) => tables.walk(at.asid, at.vpn, port, counts),
             (Guest::Registers, _) => walker.walk_host(pte, counts, port),
         }
@@ -452,7 +455,7 @@ impl<S: SecondLevel + 'static> Capabilities for Hierarchy<S> {
         if self.needs_fetches.is_some() { Some(self) } else { None }
     }
     fn on_map(&mut self) -> Option<&mut dyn OnMap> {
-        if self.tables.is_some() { Some(self) } else { None }
+        if self.tables.is_some() || self.walker.follows_changes() { Some(self) } else { None }
     }
     fn port(&mut self) -> Option<&mut Port> {
         Some(&mut self.port).filter(|port| port.by_caches())
@@ -466,6 +469,9 @@ impl<S: SecondLevel + 'static> Capabilities for Hierarchy<S> {
     fn set_bits(&self, largest: u8) -> Result<Range<u32>, String> {
         if self.coalesce > 0 {
             return Err("frames decide which pages coalesce, and those depend on all pages".into());
+        }
+        if self.walker.follows_changes() {
+            return Err("the hypervisor's table is one of all pages together".into());
         }
         if self.tables.is_some() {
             return Err("the page table is one of all pages together".into());
@@ -491,7 +497,7 @@ impl<S: SecondLevel + 'static> OnDemotion for Hierarchy<S> {
 
 impl<S: SecondLevel + 'static> OnSwitch for Hierarchy<S> {
     fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        self.walker.switch(to);
+        self.walker.switch(to, &mut self.counts);
         if let Some(tables) = &mut self.tables {
             tables.switch(to);
         }
@@ -520,12 +526,14 @@ impl<S: SecondLevel + 'static> OnFetch for Hierarchy<S> {
 
 impl<S: SecondLevel + 'static> OnMap for Hierarchy<S> {
     fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
+        self.walker.mapped(asid, pages, table, &mut self.counts);
         if let Some(tables) = &mut self.tables {
             tables.mapped(asid, pages, table, &mut self.counts);
         }
     }
 
     fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
+        self.walker.unmapped(asid, pages, &mut self.counts);
         if let Some(tables) = &mut self.tables {
             tables.unmapped(asid, pages, table, &mut self.counts);
         }

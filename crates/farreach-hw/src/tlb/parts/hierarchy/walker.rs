@@ -3,17 +3,15 @@
 //! by address space, level and the part of the page number that leads to it.
 
 use super::distances::{Distances, LINE_ORDER, WALK_DISTANCES};
-use super::host::Host;
-use super::nodes::{Entry, Nodes, Pointer};
-use super::walk::{self, PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_LEVELS, by_caches, leaf_level};
+use super::host::{GuestWalk, Host, Nested};
+use super::nodes::{Entry, Nodes};
+use super::walk::{self, PWC_PML5, WALK_LEVELS, by_caches, leaf_level};
+use super::walk_caches::{self, Caches, HITS, LOOKUPS, Path, WalkCache, WithCaches};
 use crate::cache::{NodeRead, Port, Purpose};
 use crate::tlb::contract::Lookup;
-use crate::tlb::filter::Unfiltered;
-use crate::tlb::parts::store::Store;
-use crate::tlb::parts::store::geometry::Geometry;
 use crate::tlb::parts::store::tag_index::Tag;
 use crate::tlb::parts::tables::Walked;
-use farreach_types::addr::{Asid, BASE_SHIFT, Pfn, Vpn};
+use farreach_types::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange};
 use farreach_types::counts::{MemoryCounts, TlbCounts};
 use farreach_types::params::Params;
 use farreach_types::translation::{PageTableView, Pte};
@@ -21,31 +19,24 @@ use farreach_types::translation::{PageTableView, Pte};
 /// The first frame of tables.
 const FIRST_FRAME: u64 = 1 << 40;
 
-/// The walker. Fully associative caches, true LRU unless the hierarchy sets another policy.
+/// The walker. Its caches are fully associative, with true LRU unless the hierarchy sets another policy.
 pub(in crate::tlb) struct Walker {
     /// log2 of the entries of a node.
     radix: u8,
-    /// By level of the entries in them, from 1.
-    caches: Vec<Option<Store<Pointer>>>,
+    levels: u8,
+    caches: Caches,
+    /// The place of their counters in [`TlbCounts::parts`], if they have any.
+    part: Option<usize>,
     /// Addresses of the nodes, if references are recorded.
     nodes: Option<Nodes>,
     /// What is counted with `walk_distances`.
     distances: Option<Box<Distances>>,
-    /// The second dimension, in a virtual machine whose host walks.
+    /// The second dimension, in a virtual machine whose host does more than adding.
     host: Option<Host>,
-    /// Walks are never filtered.
-    ignored_report: Unfiltered,
 }
 
 impl Walker {
-    pub fn new(params: &Params, seed: u64) -> Result<Walker, String> {
-        let levels = walk::levels(params);
-        let cache = |level: u8| {
-            let key = [&PWC_PD, &PWC_PDPT, &PWC_PML4, &PWC_PML5][usize::from(level) - 1];
-            let entries = params.int(key.name);
-            let build = |g| Store::new(g, params, seed.wrapping_add(level.into()));
-            (entries > 0).then(|| build(Geometry::new(entries, 0)?)).transpose()
-        };
+    pub fn new(params: &Params, seed: u64, counts: &mut TlbCounts) -> Result<Walker, String> {
         let of_4k = params.int(WALK_LEVELS.name);
         if of_4k < 5 && params.int(PWC_PML5.name) > 0 {
             return Err(format!(
@@ -53,16 +44,25 @@ impl Walker {
                 params.int(PWC_PML5.name)
             ));
         }
-        let host = Host::new(params, seed.wrapping_add(8))?;
+        let host = Host::new(params, seed.wrapping_add(8), counts)?;
         let first = if host.is_some() { Host::GUEST_TABLES } else { FIRST_FRAME };
+        let caches = walk_caches::build(params, seed)?;
+        let counters = walk_caches::chosen(params).map_or(&[][..], |kind| kind.counters);
+        let names: Vec<_> = counters.iter().map(|counter| counter.name).collect();
         Ok(Walker {
             radix: walk::radix(params),
-            caches: (1..levels).map(cache).collect::<Result<_, _>>()?,
+            levels: walk::levels(params),
+            caches,
+            part: (!names.is_empty()).then(|| counts.parts.add(walk_caches::PART, &names)),
             nodes: (by_caches(params) || host.is_some()).then(|| Nodes::from(first)),
             distances: params.flag(WALK_DISTANCES.name).then(Box::default),
             host,
-            ignored_report: Unfiltered::unread(),
         })
+    }
+
+    /// The way of a walk that ends at this level.
+    fn path(&self, asid: Asid, vpn: Vpn, leaf: u8) -> Path {
+        Path { asid, vpn, radix: self.radix, leaf, levels: self.levels }
     }
 
     /// The line of the leaf of a base page.
@@ -71,68 +71,47 @@ impl Walker {
     }
 
     /// Walks for a page (DS13-36). The deepest cached entry on the way is used; entries read below it, except the leaf,
-    /// are cached, top first.
+    /// are cached, top first. Other kinds of caches: see [`walk_caches`].
     ///
     /// In a virtual machine the address of each node that is read is translated by the host first, and that of the page
-    /// at the end (DS13-42). A cached entry has the system address of the node it leads to, so that this one is read at
-    /// once.
-    pub fn walk(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts, port: &mut Port) {
-        let (radix, levels) = (self.radix, self.caches.len() as u8 + 1);
-        let leaf = leaf_level(pte.order, radix);
-        let tag = |level: u8| Tag::of(at.asid, at.vpn, radix * level);
-        let Walker { caches, nodes, distances, host, ignored_report, .. } = self;
-        if let Some(distances) = distances.as_mut().filter(|_| leaf == 0) {
+    /// at the end (DS13-42), unless a merged table leads to it. A cached entry has the system address of the node it
+    /// leads to, so that this one is read at once. `position`: instructions so far, if they are asked for.
+    pub fn walk(&mut self, at: Lookup, pte: Pte, position: u64, counts: &mut TlbCounts, port: &mut Port) {
+        let (radix, levels) = (self.radix, self.levels);
+        let mut leaf = leaf_level(pte.order, radix);
+        if let Some(distances) = self.distances.as_mut().filter(|_| leaf == 0) {
             let class = distances.read(Walker::line(at.asid, at.vpn));
             *counts.walk_distances.class(class) += 1;
         }
-        if nodes.is_none() && caches.iter().all(Option::is_none) {
-            // No cache and no caller needs the nodes.
-            counts.walk.walks += 1;
-            (leaf..levels).for_each(|level| *counts.walk.references_at(level) += 1);
-            return;
-        }
-        let mut from = levels;
-        for level in leaf + 1..levels {
-            let Some(cache) = &mut caches[usize::from(level) - 1] else { continue };
-            if let Some(slot) = cache.find(tag(level)) {
-                cache.touch(slot, 0, ignored_report);
-                *counts.walk.cache_hits(level) += 1;
-                from = level;
-                break;
+        let mut nested = Nested { below: 0, first_is_known: true };
+        if let Some(host) = &mut self.host {
+            let largest = host.largest_entry().unwrap_or(u8::MAX);
+            nested = host.begins(&GuestWalk { at, order: pte.order, largest, levels, position }, counts);
+            if nested.below == 0 {
+                leaf = leaf_level(pte.order.min(largest), radix);
             }
         }
-        counts.walk.walks += 1;
-        for level in (leaf..from).rev() {
-            *counts.walk.references_at(level) += 1;
-            if let Some(nodes) = nodes {
-                let address = nodes.address(Entry::on_the_way(at.asid, at.vpn, level));
-                let known = level + 1 == from && from < levels;
-                if let Some(host) = host.as_mut().filter(|_| !known) {
-                    host.translate(Pfn(address >> BASE_SHIFT), counts, port);
-                }
-                port.node(NodeRead { level, address }, &mut counts.walk_caches);
-            }
-            if let Some(cache) =
-                level.checked_sub(1).filter(|_| level > leaf).and_then(|i| caches[usize::from(i)].as_mut())
-            {
-                cache.place(tag(level), Pointer, &mut TlbCounts::default(), ignored_report);
-            }
-        }
-        if let Some(host) = host {
-            host.translate(pte.pfn, counts, port);
-        }
+        let path = Path { asid: at.asid, vpn: at.vpn, radix, leaf, levels };
+        let Walker { caches, nodes, host, part, .. } = self;
+        caches.with(Demand {
+            path,
+            nested,
+            page: pte.pfn,
+            nodes: nodes.as_mut(),
+            host: host.as_mut(),
+            part: *part,
+            counts,
+            port,
+        });
     }
 
     /// What a demand walk for this page would read first, changing nothing (VIC-2). Where references go through caches.
     pub fn first_read(&mut self, asid: Asid, vpn: Vpn, pte: Pte) -> NodeRead {
-        let (radix, levels) = (self.radix, self.caches.len() as u8 + 1);
-        let leaf = leaf_level(pte.order, radix);
-        let has = |level: &u8| {
-            let cache = self.caches[usize::from(*level) - 1].as_ref();
-            cache.is_some_and(|cache| cache.find(Tag::of(asid, vpn, radix * level)).is_some())
-        };
-        let from = (leaf + 1..levels).find(has).unwrap_or(levels);
-        self.read(Entry::on_the_way(asid, vpn, from - 1))
+        let path = self.path(asid, vpn, leaf_level(pte.order, self.radix));
+        let from = self.caches.start(&path);
+        let is_read = |level: &u8| *level == path.leaf || !self.caches.holds(&path, *level);
+        let level = (path.leaf..from).rev().find(is_read).unwrap_or(path.leaf);
+        self.read(Entry::on_the_way(asid, vpn, level))
     }
 
     /// A walk in the background (PB-7), on the account of an addition: as a demand walk, but it ends at the first entry
@@ -146,33 +125,13 @@ impl Walker {
         port: &mut Port,
         memory: &mut MemoryCounts,
     ) -> Walked {
-        let (radix, levels) = (self.radix, self.caches.len() as u8 + 1);
         let found = table.pte(asid, vpn);
-        let last = found.map_or_else(|| table.absent_at(asid, vpn).min(levels - 1), |pte| leaf_level(pte.order, radix));
-        let tag = |level: u8| Tag::of(asid, vpn, radix * level);
-        let Walker { caches, nodes, ignored_report, .. } = self;
-        let mut from = levels;
-        for level in last + 1..levels {
-            let Some(cache) = &mut caches[usize::from(level) - 1] else { continue };
-            if let Some(slot) = cache.find(tag(level)) {
-                cache.touch(slot, 0, ignored_report);
-                from = level;
-                break;
-            }
-        }
-        let mut walked = Walked { references: u64::from(from - last), by_level: [0; 5], found };
-        for level in (last..from).rev() {
-            walked.by_level[usize::from(level)] += 1;
-            let address = nodes.as_mut().map_or(0, |nodes| nodes.address(Entry::on_the_way(asid, vpn, level)));
-            port.step(Purpose::Background, &[address], memory);
-            if fills
-                && level > last
-                && let Some(cache) = &mut caches[usize::from(level) - 1]
-            {
-                cache.place(tag(level), Pointer, &mut TlbCounts::default(), ignored_report);
-            }
-        }
-        walked
+        let last = found
+            .map_or_else(|| table.absent_at(asid, vpn).min(self.levels - 1), |pte| leaf_level(pte.order, self.radix));
+        let path = self.path(asid, vpn, last);
+        let Walker { caches, nodes, .. } = self;
+        let walked = Walked { references: 0, by_level: [0; 5], found };
+        caches.with(Ahead { path, fills, walked, nodes: nodes.as_mut(), port, memory })
     }
 
     /// As [`Walker::walk`], where the guest's registers gave the guest physical address: only the host's dimension is
@@ -197,7 +156,7 @@ impl Walker {
 
     /// A mapping of this address space changed: all its cached entries are dropped, as with INVLPG.
     pub fn forget(&mut self, asid: Asid) {
-        self.caches.iter_mut().flatten().for_each(|cache| _ = cache.drop_space(asid, &mut self.ignored_report));
+        self.caches.drop_space(asid);
     }
 
     /// The address space is gone, with its tables.
@@ -206,11 +165,143 @@ impl Walker {
         if let Some(nodes) = &mut self.nodes {
             nodes.gone(asid);
         }
+        if let Some(host) = &mut self.host {
+            host.gone(asid);
+        }
     }
 
     /// Another address space runs. What the host says is true for all.
-    pub fn switch(&mut self, to: Asid) {
-        self.caches.iter_mut().flatten().for_each(|cache| _ = cache.switch(to, &mut self.ignored_report));
+    pub fn switch(&mut self, to: Asid, counts: &mut TlbCounts) {
+        self.caches.switch(to);
+        if let Some(host) = &mut self.host {
+            host.switch(to, counts);
+        }
+    }
+
+    /// Whether the host is told of changes of the guest's page table.
+    pub fn follows_changes(&self) -> bool {
+        self.host.as_ref().is_some_and(Host::follows)
+    }
+
+    /// See [`crate::tlb::OnMap::mapped`].
+    pub fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView, counts: &mut TlbCounts) {
+        if let Some(host) = &mut self.host {
+            host.mapped(asid, pages, table, counts);
+        }
+    }
+
+    /// See [`crate::tlb::OnMap::unmapped`].
+    pub fn unmapped(&mut self, asid: Asid, pages: VpnRange, counts: &mut TlbCounts) {
+        if let Some(host) = &mut self.host {
+            host.unmapped(asid, pages, counts);
+        }
+    }
+}
+
+/// A demand walk.
+struct Demand<'a> {
+    path: Path,
+    nested: Nested,
+    /// The frame at its end.
+    page: Pfn,
+    nodes: Option<&'a mut Nodes>,
+    host: Option<&'a mut Host>,
+    part: Option<usize>,
+    counts: &'a mut TlbCounts,
+    port: &'a mut Port,
+}
+
+/// Where the nodes of merged tables are told from those of the guest's: added to their level.
+const MERGED: u8 = 8;
+
+impl WithCaches for Demand<'_> {
+    type Out = ();
+
+    #[inline]
+    fn with<C: WalkCache>(self, caches: &mut C) {
+        let Demand { path, nested, page, mut nodes, mut host, part, counts, port } = self;
+        let Path { asid, vpn, leaf, levels, .. } = path;
+        counts.walk.walks += 1;
+        if nodes.is_none() && caches.is_none() {
+            // No cache and no caller needs the nodes.
+            (leaf..levels).for_each(|level| *counts.walk.references_at(level) += 1);
+            return;
+        }
+        let from = caches.begin(&path);
+        if from < levels {
+            *counts.walk.cache_hits(from) += 1;
+        }
+        for level in (leaf..from).rev() {
+            if C::COUNTS && level > leaf {
+                let saves = caches.saves(&path, level);
+                if let Some(part) = part {
+                    let own = &mut counts.parts.at(part).counters;
+                    *own.at(LOOKUPS) += 1;
+                    *own.at(HITS) += u64::from(saves);
+                }
+                if saves {
+                    continue;
+                }
+            }
+            *counts.walk.references_at(level) += 1;
+            if let Some(nodes) = &mut nodes {
+                let mut entry = Entry::on_the_way(asid, vpn, level);
+                if level >= nested.below && host.is_some() {
+                    entry.level += MERGED;
+                }
+                let address = nodes.address(entry);
+                let is_known = level + 1 == from && from < levels
+                    || level >= nested.below
+                    || level + 1 == nested.below && nested.first_is_known;
+                if let Some(host) = host.as_mut().filter(|_| !is_known) {
+                    host.translate(Pfn(address >> BASE_SHIFT), counts, port);
+                }
+                port.node(NodeRead { level, address }, &mut counts.walk_caches);
+            }
+            if level > leaf {
+                caches.read(&path, level);
+            }
+        }
+        caches.ended(&path, from);
+        if let Some(host) = host.filter(|_| nested.below > 0) {
+            host.translate(page, counts, port);
+        }
+    }
+}
+
+/// A walk in the background.
+struct Ahead<'a> {
+    path: Path,
+    fills: bool,
+    walked: Walked,
+    nodes: Option<&'a mut Nodes>,
+    port: &'a mut Port,
+    memory: &'a mut MemoryCounts,
+}
+
+impl WithCaches for Ahead<'_> {
+    type Out = Walked;
+
+    fn with<C: WalkCache>(self, caches: &mut C) -> Walked {
+        let Ahead { path, fills, mut walked, mut nodes, port, memory } = self;
+        let from = caches.begin(&path);
+        for level in (path.leaf..from).rev() {
+            if C::COUNTS && level > path.leaf && caches.saves(&path, level) {
+                continue;
+            }
+            walked.references += 1;
+            walked.by_level[usize::from(level)] += 1;
+            let entry = Entry::on_the_way(path.asid, path.vpn, level);
+            let address = nodes.as_mut().map_or(0, |nodes| nodes.address(entry));
+            port.step(Purpose::Background, &[address], memory);
+            if fills && level > path.leaf {
+                caches.read(&path, level);
+            }
+        }
+        if fills {
+            caches.ended(&path, from);
+        }
+        walked
     }
 }
 

@@ -331,6 +331,7 @@ tables! {
     htab,
     clustered,
     cuckoo,
+    mementos,
     flat,
     dmt,
     learned,

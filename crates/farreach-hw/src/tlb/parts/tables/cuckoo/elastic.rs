@@ -2,6 +2,7 @@
 
 use super::super::memory::{COLLISIONS, LINE, MOVES, RESIZES, gave, took};
 use super::super::{Mapping, Places, mix};
+use super::Hashed;
 use super::walk_tables::WalkTables;
 use farreach_types::addr::Asid;
 use farreach_types::counts::OwnCounts;
@@ -12,12 +13,14 @@ use rand_pcg::Pcg64Mcg;
 const SPARSE: f64 = 0.2;
 
 /// The keys.
-pub(super) struct Rules {
+pub(in super::super) struct Rules {
     pub ways: usize,
     /// Entries of a way at first.
     pub first: usize,
     pub threshold: f64,
     pub scale: usize,
+    /// Sizes of pieces of memory (ME-1).
+    pub chunks: Vec<u64>,
     pub moves: u64,
     pub retries: u64,
     pub identity: bool,
@@ -25,7 +28,7 @@ pub(super) struct Rules {
 }
 
 /// What a change of a table needs.
-pub(super) struct Upkeep<'a> {
+pub(in super::super) struct Upkeep<'a> {
     pub rules: &'a Rules,
     pub rng: &'a mut Pcg64Mcg,
     pub places: &'a mut Places,
@@ -35,16 +38,16 @@ pub(super) struct Upkeep<'a> {
 
 impl Upkeep<'_> {
     /// A random number below `n`.
-    fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         ((u64::from(self.rng.next_u32()) * n as u64) >> 32) as usize
     }
 }
 
 /// Eight pages with this number, and which of them are mapped; none: no entry.
 #[derive(Clone, Copy, Default, Debug)]
-struct Entry {
-    tag: u64,
-    pages: u8,
+pub(super) struct Entry {
+    pub tag: u64,
+    pub pages: u8,
 }
 
 /// All ways.
@@ -91,7 +94,7 @@ impl Ways {
 }
 
 /// See the module.
-pub(super) struct Elastic {
+pub(in super::super) struct Elastic {
     asid: Asid,
     order: u8,
     old: Ways,
@@ -104,9 +107,8 @@ pub(super) struct Elastic {
     resizes: u64,
 }
 
-impl Elastic {
-    /// For the first page of its size.
-    pub fn new(mapping: Mapping, rules: &Rules, places: &mut Places, own: &mut OwnCounts) -> Elastic {
+impl Hashed for Elastic {
+    fn new(mapping: Mapping, rules: &Rules, places: &mut Places, own: &mut OwnCounts) -> Elastic {
         Elastic {
             asid: mapping.asid,
             order: mapping.order,
@@ -118,11 +120,64 @@ impl Elastic {
         }
     }
 
-    /// Bytes of all its memory.
-    pub fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         self.old.bytes() + self.new.as_ref().map_or(0, Ways::bytes)
     }
 
+    fn read(&self, rules: &Rules, way: usize, tag: u64) -> (u64, u8) {
+        let (is_new, at) = self.route(rules, way, tag);
+        let table = self.table(is_new);
+        let entry = table.entries[at];
+        let address = table.bases[way] + (at - way * table.many) as u64 * LINE;
+        (address, if entry.tag == tag { entry.pages } else { 0 })
+    }
+
+    fn set(&mut self, tag: u64, page: u8, upkeep: &mut Upkeep) {
+        let rules = upkeep.rules;
+        if let Some(entry) = self.find(rules, tag) {
+            entry.pages |= page;
+            return;
+        }
+        if self.new.is_none() && self.old.share(self.entries + 1) > rules.threshold {
+            self.begin(self.old.many * rules.scale, upkeep);
+        }
+        self.entries += 1;
+        self.insert(Entry { tag, pages: page }, upkeep);
+        for _ in 0..rules.moves {
+            self.step(upkeep);
+        }
+    }
+
+    fn clear(&mut self, tag: u64, page: u8, upkeep: &mut Upkeep) {
+        let entry = self.find(upkeep.rules, tag).expect("it has the page");
+        entry.pages &= !page;
+        if entry.pages != 0 {
+            return;
+        }
+        self.entries -= 1;
+        let is_large = self.old.many > upkeep.rules.first;
+        if is_large && self.new.is_none() && self.old.share(self.entries) < SPARSE {
+            self.begin(self.old.many / 2, upkeep);
+        }
+    }
+
+    fn check(&self, rules: &Rules) -> u64 {
+        let (mut entries, mut pages) = (0, 0);
+        for is_new in [false, true].into_iter().filter(|is_new| !is_new || self.new.is_some()) {
+            let table = self.table(is_new);
+            for (at, entry) in table.entries.iter().enumerate().filter(|(_, entry)| entry.pages != 0) {
+                let way = at / table.many;
+                assert_eq!(self.route(rules, way, entry.tag), (is_new, at), "EC-2: tag {}", entry.tag);
+                entries += 1;
+                pages += u64::from(entry.pages.count_ones());
+            }
+        }
+        assert_eq!(entries, self.entries, "EC-8: entries are the sum over ways");
+        pages
+    }
+}
+
+impl Elastic {
     /// Where a tag is in a way, if it is there (EC-2): whether in the new table, and the place among all its entries.
     fn route(&self, rules: &Rules, way: usize, tag: u64) -> (bool, usize) {
         let index = self.old.index(rules, self.asid, way, tag);
@@ -141,49 +196,9 @@ impl Elastic {
         &mut table.entries[at]
     }
 
-    /// Reads a way for a tag: the address, and the pages of the tag that are there.
-    pub fn read(&self, rules: &Rules, way: usize, tag: u64) -> (u64, u8) {
-        let (is_new, at) = self.route(rules, way, tag);
-        let table = self.table(is_new);
-        let entry = table.entries[at];
-        let address = table.bases[way] + (at - way * table.many) as u64 * LINE;
-        (address, if entry.tag == tag { entry.pages } else { 0 })
-    }
-
     fn find(&mut self, rules: &Rules, tag: u64) -> Option<&mut Entry> {
         let way = (0..rules.ways).find(|&way| self.read(rules, way, tag).1 != 0)?;
         Some(self.entry(self.route(rules, way, tag)))
-    }
-
-    /// A page is mapped (EC-3).
-    pub fn set(&mut self, tag: u64, page: u8, upkeep: &mut Upkeep) {
-        let rules = upkeep.rules;
-        if let Some(entry) = self.find(rules, tag) {
-            entry.pages |= page;
-            return;
-        }
-        if self.new.is_none() && self.old.share(self.entries + 1) > rules.threshold {
-            self.begin(self.old.many * rules.scale, upkeep);
-        }
-        self.entries += 1;
-        self.insert(Entry { tag, pages: page }, upkeep);
-        for _ in 0..rules.moves {
-            self.step(upkeep);
-        }
-    }
-
-    /// A page is not mapped any more.
-    pub fn clear(&mut self, tag: u64, page: u8, upkeep: &mut Upkeep) {
-        let entry = self.find(upkeep.rules, tag).expect("it has the page");
-        entry.pages &= !page;
-        if entry.pages != 0 {
-            return;
-        }
-        self.entries -= 1;
-        let is_large = self.old.many > upkeep.rules.first;
-        if is_large && self.new.is_none() && self.old.share(self.entries) < SPARSE {
-            self.begin(self.old.many / 2, upkeep);
-        }
     }
 
     /// Puts in an entry. If it fails, the table gets another size at once.
@@ -273,19 +288,4 @@ impl Elastic {
         self.old = self.new.take().expect("a resize is under way");
     }
 
-    /// Panics if it is not in order; returns the pages that it has.
-    pub fn check(&self, rules: &Rules) -> u64 {
-        let (mut entries, mut pages) = (0, 0);
-        for is_new in [false, true].into_iter().filter(|is_new| !is_new || self.new.is_some()) {
-            let table = self.table(is_new);
-            for (at, entry) in table.entries.iter().enumerate().filter(|(_, entry)| entry.pages != 0) {
-                let way = at / table.many;
-                assert_eq!(self.route(rules, way, entry.tag), (is_new, at), "EC-2: tag {}", entry.tag);
-                entries += 1;
-                pages += u64::from(entry.pages.count_ones());
-            }
-        }
-        assert_eq!(entries, self.entries, "EC-8: entries are the sum over ways");
-        pages
-    }
 }

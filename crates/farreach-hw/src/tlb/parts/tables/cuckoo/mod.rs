@@ -2,10 +2,15 @@
 //! several ways with a hash each, that grows while it is in use. Small tables say which sizes a part of the address
 //! space has (`walk_tables`), so that most walks read the ways of one size, all at once.
 
+mod chunked;
+#[cfg(test)]
+mod chunked_tests;
 mod elastic;
 #[cfg(test)]
 mod tests;
 mod walk_tables;
+
+pub(super) use chunked::Chunked;
 
 use super::memory::{ORDERS, OWN, WRITES, counted, gave};
 use super::{ListedTable, Mapping, Places, Reads, Table};
@@ -25,21 +30,21 @@ pub const EC_WAYS: Key = Key {
     name: "ec_ways",
     default: "3",
     allowed: Allowed::Int { min: 2, max: MOST_WAYS as u64 },
-    about: "table = cuckoo: ways of a table, each with a hash of its own",
+    about: "table = cuckoo, me-hpt: ways of a table, each with a hash of its own",
 };
 /// EC-1.
 pub const EC_ENTRIES: Key = Key {
     name: "ec_entries",
     default: "16384",
     allowed: Allowed::PowerOfTwo { min: 1, max: 1 << 28 },
-    about: "table = cuckoo: entries of a way at first, each of 64 bytes for eight pages",
+    about: "table = cuckoo, me-hpt: entries of a way at first, each of 64 bytes for eight pages",
 };
 /// EC-4.
 pub const EC_THRESHOLD: Key = Key {
     name: "ec_threshold",
     default: "0.6",
     allowed: Allowed::Number { min: 0.01, max: 0.99 },
-    about: "table = cuckoo: share of entries in use beyond which a larger table begins",
+    about: "table = cuckoo, me-hpt: share of entries in use beyond which a larger table begins",
 };
 /// EC-4.
 pub const EC_SCALE: Key = Key {
@@ -53,43 +58,51 @@ pub const EC_MOVES: Key = Key {
     name: "ec_moves",
     default: "1",
     allowed: Allowed::Int { min: 1, max: 1 << 20 },
-    about: "table = cuckoo: entries that move to it at each insert",
+    about: "table = cuckoo, me-hpt: entries that move to it at each insert",
 };
 /// EC-3.
 pub const EC_RETRIES: Key = Key {
     name: "ec_retries",
     default: "32",
     allowed: Allowed::Int { min: 1, max: 1 << 20 },
-    about: "table = cuckoo: entries that an insert puts elsewhere at most before it fails, and the table grows",
+    about: "table = cuckoo, me-hpt: entries that an insert puts elsewhere at most before it fails, and the table grows",
 };
 /// EC-5.
 pub const CWC_PMD: Key = Key {
     name: "cwc_pmd",
     default: "16",
     allowed: Allowed::Int { min: 0, max: 1024 },
-    about: "table = cuckoo: cached rows of sizes by 16 MB, each for 1 GB; 0: none",
+    about: "table = cuckoo, me-hpt: cached rows of sizes by 16 MB, each for 1 GB; 0: none",
 };
 /// EC-5.
 pub const CWC_PUD: Key = Key {
     name: "cwc_pud",
     default: "2",
     allowed: Allowed::Int { min: 0, max: 1024 },
-    about: "table = cuckoo: cached rows of sizes by 8 GB, each for 512 GB; 0: none",
+    about: "table = cuckoo, me-hpt: cached rows of sizes by 8 GB, each for 512 GB; 0: none",
 };
 /// EC-8.
 pub const CWC_CYCLES: Key = Key {
     name: "cwc_cycles",
     default: "4",
     allowed: Allowed::Number { min: 0.0, max: 1e12 },
-    about: "table = cuckoo: cycles in which a walk looks the cached rows up",
+    about: "table = cuckoo, me-hpt: cycles in which a walk looks the cached rows up",
 };
 /// HW-11.
 pub const EC_HASH: Key = Key {
     name: "ec_hash",
     default: "mix",
     allowed: Allowed::OneOf(&["mix", "identity"]),
-    about: "table = cuckoo: how an entry is found: by mixed bits, or by bits of the number, other ones in each way, \
+    about: "table = cuckoo, me-hpt: how an entry is found: by mixed bits, or by bits of the number, other ones in each way, \
             for hand-made tests; tables that grow need mix",
+};
+
+/// ME-1.
+pub const EC_CHUNK: Key = Key {
+    name: "ec_chunk",
+    default: "8K+1M+8M+64M",
+    allowed: Allowed::PageSizes { min: 4096, max: 1 << 30 },
+    about: "table = me-hpt: sizes of the pieces of memory of a way, which has at most 64 of a size, smallest first",
 };
 
 /// The table as the registry knows it.
@@ -108,7 +121,14 @@ pub const LISTED: ListedTable = ListedTable {
         &CWC_CYCLES,
         &EC_HASH,
     ],
-    counters: counted! {
+    counters: COUNTERS,
+    laws: LAWS,
+    build: |params, _| Ok(Box::new(Cuckoo::<Elastic>::new(params))),
+};
+
+/// The counters of tables in several ways.
+pub(super) const COUNTERS: &[Counter] =
+    counted! {
         moves: "entries that were moved by that",
         collisions: "entries that an insert put elsewhere",
         Counter::new("complete", "walks that read the ways of all sizes, for want of a cached row"),
@@ -118,16 +138,16 @@ pub const LISTED: ListedTable = ListedTable {
         Counter::new("both", "walks that a row by 16 MB guided, with pages of both sizes"),
         Counter::new("cwt_references", "rows that were fetched after a walk, in the background"),
         Counter { name: "cwc_lookups", about: "walks that looked up cached rows", price: Some(&CWC_CYCLES) },
+    };
+
+/// Their laws.
+pub(super) const LAWS: &[Law] = &[Law {
+    name: "EC-8: walks are complete, guided by 8 GB or by 16 MB",
+    sides: |part, counts| {
+        let kinds = ["complete", "by_pud", "size", "direct", "both"];
+        (counts.walk.walks, kinds.iter().map(|kind| part.counters.get(kind)).sum())
     },
-    laws: &[Law {
-        name: "EC-8: walks are complete, guided by 8 GB or by 16 MB",
-        sides: |part, counts| {
-            let kinds = ["complete", "by_pud", "size", "direct", "both"];
-            (counts.walk.walks, kinds.iter().map(|kind| part.counters.get(kind)).sum())
-        },
-    }],
-    build: |params, _| Ok(Box::new(Cuckoo::new(params))),
-};
+}];
 
 const COMPLETE: usize = OWN;
 const BY_PUD: usize = OWN + 1;
@@ -140,16 +160,32 @@ const CWC_LOOKUPS: usize = OWN + 6;
 /// The most ways of a table.
 const MOST_WAYS: usize = 8;
 
+/// The table of one process and page size.
+pub(super) trait Hashed: Send + Sized {
+    /// For the first page of its size.
+    fn new(mapping: Mapping, rules: &Rules, places: &mut Places, own: &mut OwnCounts) -> Self;
+    /// Bytes of all its memory.
+    fn bytes(&self) -> u64;
+    /// Reads a way for a tag: the address, and the pages of the tag that are there.
+    fn read(&self, rules: &Rules, way: usize, tag: u64) -> (u64, u8);
+    /// A page is mapped (EC-3).
+    fn set(&mut self, tag: u64, page: u8, upkeep: &mut Upkeep);
+    /// A page is not mapped any more.
+    fn clear(&mut self, tag: u64, page: u8, upkeep: &mut Upkeep);
+    /// Panics if it is not in order; returns the pages that it has.
+    fn check(&self, rules: &Rules) -> u64;
+}
+
 /// The tables of one process, by size.
-struct Process {
-    sizes: [Option<Elastic>; 3],
+struct Process<T> {
+    sizes: [Option<T>; 3],
     rng: Pcg64Mcg,
 }
 
 /// See the module.
-struct Cuckoo {
+pub(super) struct Cuckoo<T> {
     rules: Rules,
-    processes: HashMap<Asid, Process, FixedState>,
+    processes: HashMap<Asid, Process<T>, FixedState>,
     walk_tables: WalkTables,
     places: Places,
 }
@@ -177,15 +213,16 @@ impl Step {
     }
 }
 
-impl Cuckoo {
-    fn new(params: &Params) -> Cuckoo {
+impl<T: Hashed> Cuckoo<T> {
+    pub fn new(params: &Params) -> Cuckoo<T> {
         let int = |key: &Key| params.int(key.name);
         Cuckoo {
             rules: Rules {
                 ways: int(&EC_WAYS) as usize,
                 first: int(&EC_ENTRIES) as usize,
                 threshold: params.number(EC_THRESHOLD.name),
-                scale: int(&EC_SCALE) as usize,
+                scale: if params.has(EC_SCALE.name) { int(&EC_SCALE) as usize } else { 2 },
+                chunks: if params.has(EC_CHUNK.name) { params.sizes(EC_CHUNK.name) } else { Vec::new() },
                 moves: int(&EC_MOVES),
                 retries: int(&EC_RETRIES),
                 identity: params.text(EC_HASH.name) == "identity",
@@ -221,7 +258,7 @@ fn number(mapping: Mapping) -> (usize, u64, u8) {
     (usize::from(mapping.order / 9), page / 8, 1 << (page % 8))
 }
 
-impl Table for Cuckoo {
+impl<T: Hashed> Table for Cuckoo<T> {
     fn map(&mut self, mapping: Mapping, own: &mut OwnCounts) {
         let (size, tag, page) = number(mapping);
         let Cuckoo { rules, processes, walk_tables, places } = self;
@@ -230,7 +267,7 @@ impl Table for Cuckoo {
         let Process { sizes, rng } = processes.entry(mapping.asid).or_insert_with(new);
         *own.at(WRITES) += 1;
         walk_tables.mapped(mapping, places, own);
-        let table = sizes[size].get_or_insert_with(|| Elastic::new(mapping, rules, places, own));
+        let table = sizes[size].get_or_insert_with(|| T::new(mapping, rules, places, own));
         table.set(tag, page, &mut Upkeep { rules, rng, places, walk_tables, own });
     }
 
@@ -294,7 +331,7 @@ impl Table for Cuckoo {
     #[cfg(test)]
     fn bytes(&self) -> u64 {
         let tables = self.processes.values().flat_map(|process| process.sizes.iter().flatten());
-        tables.map(Elastic::bytes).sum::<u64>() + self.walk_tables.bytes()
+        tables.map(T::bytes).sum::<u64>() + self.walk_tables.bytes()
     }
 
     fn check(&self, mappings: &mut dyn Iterator<Item = Mapping>) {

@@ -14,7 +14,7 @@ const ROW: u8 = 6;
 
 /// One part of the address space.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Header {
+pub(in super::super) struct Header {
     /// Pages that are mapped, by size.
     pages: [u32; 3],
     /// The way of the entry of its superpages.
@@ -36,7 +36,7 @@ struct Row {
 }
 
 /// A table, with its cache.
-pub(super) struct Rows {
+pub(in super::super) struct Rows {
     /// log2 of the base pages of a header: of the pages in an entry of its superpages.
     shift: u8,
     /// Sizes that its headers tell of, the last of which is that of its superpages.
@@ -134,7 +134,7 @@ impl Rows {
 }
 
 /// Both tables.
-pub(super) struct WalkTables {
+pub(in super::super) struct WalkTables {
     /// By 16 MB: pages of 4 KB and 2 MB.
     pub pmd: Rows,
     /// By 8 GB: pages of all sizes.

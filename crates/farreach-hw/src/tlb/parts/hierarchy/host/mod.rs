@@ -4,19 +4,29 @@
 //! TLBs hold the composed translation, so that a hit is as fast as without a host. The host keeps its guest in
 //! contiguous memory, and system frames have the numbers of the guest's frames; the host's tables over it, and the cost
 //! of reading them, are modelled here.
+//!
+//! What a host does is a file for each, and a line in the registry at the end of this one: it walks (`walk.rs`), adds
+//! (`segment.rs`), or keeps a merged table of both dimensions, for all pages (`shadow.rs`) or for those parts of the
+//! guest's table that rest (`agile.rs`).
+
+mod merged;
+#[cfg(test)]
+mod tests;
 
 use super::cores::CORES;
 use super::nodes::{Entry, Nodes, Pointer, RADIX};
 use super::walk::by_caches;
 use crate::cache::{NodeRead, Port};
+use crate::tlb::contract::Lookup;
 use crate::tlb::filter::Unfiltered;
+use crate::tlb::parts::additions::{Counter, Law};
 use crate::tlb::parts::store::Store;
 use crate::tlb::parts::store::geometry::Geometry;
 use crate::tlb::parts::store::tag_index::Tag;
-use farreach_types::addr::{Asid, Bytes, Pfn, Vpn};
-use farreach_types::counts::TlbCounts;
+use farreach_types::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
+use farreach_types::counts::{OwnCounts, TlbCounts};
 use farreach_types::params::{Allowed, Key, PAGE_SIZE, Params};
-use farreach_types::translation::Segment;
+use farreach_types::translation::{PageTableView, Segment};
 
 /// The first dimension.
 pub const GUEST: Key = Key {
@@ -31,10 +41,22 @@ pub const GUEST: Key = Key {
 pub const HOST: Key = Key {
     name: "host",
     default: "walk",
-    allowed: Allowed::OneOf(&["walk", "segment"]),
+    allowed: Allowed::OneOf(&NAMES),
     about: "what translates guest physical to system memory: walk: a page table of the host; segment: registers over \
-            all memory of the guest",
+            all memory of the guest; shadow: the hypervisor, in a merged table; agile: the same for parts of the \
+            guest's table that rest, and a page table of the host for others",
 };
+/// Assumed: as much as a fault, which is a trap and a return.
+pub const VM_EXIT_CYCLES: Key = Key {
+    name: "vm_exit_cycles",
+    default: "2000",
+    allowed: Allowed::Number { min: 0.0, max: 1e12 },
+    about: "cycles per trap into the hypervisor: guest = composed: a write of the guest to a segment register; \
+            host = shadow, agile: upkeep of the merged table",
+};
+
+/// The name of the host in [`TlbCounts::parts`].
+pub const PART: &str = "host";
 /// Leaves of the second.
 pub const HOST_PAGE: Key = Key {
     name: "host_page",
@@ -130,8 +152,11 @@ pub(in crate::tlb) fn check(params: &Params, kind: &str, entries: Entries) -> Re
         }
         _ => {}
     }
+    if let Some(listed) = chosen(params) {
+        (listed.check)(params)?;
+    }
     let cores = params.int(CORES.name);
-    if host == "walk" && params.int(NESTED_TLB.name) > 0 && cores > 1 {
+    if host != "segment" && params.int(NESTED_TLB.name) > 0 && cores > 1 {
         let what = format!("nested_tlb = {}", params.int(NESTED_TLB.name));
         return refuse(
             &what,
@@ -139,7 +164,7 @@ pub(in crate::tlb) fn check(params: &Params, kind: &str, entries: Entries) -> Re
             "each core would have a guest page table in places of its own",
         );
     }
-    let (walks, fracture) = (host == "walk", params.flag(HOST_FRACTURE.name));
+    let (walks, fracture) = (host != "segment", params.flag(HOST_FRACTURE.name));
     match entries {
         Entries::Ranges if walks => refuse(
             &of_host,
@@ -156,6 +181,102 @@ pub(in crate::tlb) fn check(params: &Params, kind: &str, entries: Entries) -> Re
     }
 }
 
+/// A demand walk of a guest.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::tlb) struct GuestWalk {
+    pub at: Lookup,
+    /// Order of the guest's mapping.
+    pub order: u8,
+    /// Order of the largest entry that the host allows.
+    pub largest: u8,
+    /// Levels of the guest's table.
+    pub levels: u8,
+    /// Instructions so far, where they are asked for.
+    pub position: u64,
+}
+
+impl GuestWalk {
+    /// The order of the page in a merged table.
+    fn merged(&self) -> u8 {
+        let order = self.order.min(self.largest);
+        RADIX * super::walk::leaf_level(order, RADIX)
+    }
+}
+
+/// The part of a guest's walk that is in two dimensions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::tlb) struct Nested {
+    /// Nodes below this level are the guest's; from it up they are those of a merged table, which leads to system
+    /// memory.
+    pub below: u8,
+    /// The address of the first of them in system memory is known.
+    pub first_is_known: bool,
+}
+
+/// What a host is told of. The default is a host that keeps nothing of the guest's table.
+pub(in crate::tlb) trait Mode: Send {
+    /// A demand walk begins.
+    fn begins(&mut self, walk: &GuestWalk, _own: &mut OwnCounts) -> Nested {
+        Nested { below: walk.levels, first_is_known: false }
+    }
+    /// See [`crate::tlb::OnMap::mapped`].
+    fn mapped(&mut self, _asid: Asid, _pages: VpnRange, _table: &dyn PageTableView, _own: &mut OwnCounts) {}
+    /// See [`crate::tlb::OnMap::unmapped`].
+    fn unmapped(&mut self, _asid: Asid, _pages: VpnRange, _own: &mut OwnCounts) {}
+    /// The address space ended.
+    fn gone(&mut self, _asid: Asid) {}
+    /// Another process runs.
+    fn switch(&mut self, _to: Asid, _own: &mut OwnCounts) {}
+}
+
+/// A host as the registry knows it.
+pub struct ListedHost {
+    /// Value of [`HOST`].
+    pub name: &'static str,
+    /// One line about it.
+    pub about: &'static str,
+    /// The keys it reads, besides those of all hosts.
+    pub keys: &'static [&'static Key],
+    /// Counters of its own, in `counts.parts.host`.
+    pub counters: &'static [Counter],
+    /// Laws that its counts keep.
+    pub laws: &'static [Law],
+    /// Whether it is told of changes of the guest's page table.
+    pub follows: bool,
+    /// The key and value for which it needs the number of instructions, if it does.
+    pub needs_fetches: fn(&Params) -> Option<String>,
+    /// Refuses machines for which it is not defined; the error says why.
+    pub check: fn(&Params) -> Result<(), String>,
+    /// Builds it; `None`: it adds without looking anything up.
+    pub(in crate::tlb) build: fn(&Params) -> Option<Chosen>,
+}
+
+impl ListedHost {
+    /// What entries have if they do not say otherwise.
+    const NEW: ListedHost = ListedHost {
+        name: "",
+        about: "",
+        keys: &[],
+        counters: &[],
+        laws: &[],
+        follows: false,
+        needs_fetches: |_| None,
+        check: |_| Ok(()),
+        build: |_| None,
+    };
+}
+
+/// The host of a machine, if it is virtual.
+pub fn chosen(params: &Params) -> Option<&'static ListedHost> {
+    let is_virtual = params.has(GUEST.name) && params.text(GUEST.name) != GUEST.default;
+    listed(is_virtual.then(|| params.text(HOST.name))?)
+}
+
+/// The host of this name.
+pub fn listed(name: &str) -> Option<&'static ListedHost> {
+    HOSTS.iter().copied().find(|host| host.name == name)
+}
+
 /// A page table of the host, and the cache of its translations. Its upper levels are not cached.
 pub(in crate::tlb) struct Host {
     /// Level of its leaves.
@@ -166,6 +287,13 @@ pub(in crate::tlb) struct Host {
     cache: Option<Store<Pointer>>,
     /// Addresses of its nodes, if references are recorded.
     nodes: Option<Nodes>,
+    /// What it does besides.
+    mode: Chosen,
+    listed: &'static ListedHost,
+    /// The place of its counters in [`TlbCounts::parts`], if it has any.
+    part: Option<usize>,
+    /// Counters of a host without any.
+    none: OwnCounts,
     /// Walks are never filtered.
     ignored_report: Unfiltered,
 }
@@ -177,10 +305,10 @@ impl Host {
     const TABLES: u64 = 1 << 40;
 
     /// `None`: no virtual machine, or one whose host adds without looking anything up.
-    pub fn new(params: &Params, seed: u64) -> Result<Option<Host>, String> {
-        if params.text(GUEST.name) == "none" || params.text(HOST.name) == "segment" {
-            return Ok(None);
-        }
+    pub fn new(params: &Params, seed: u64, counts: &mut TlbCounts) -> Result<Option<Host>, String> {
+        let Some(listed) = chosen(params) else { return Ok(None) };
+        let Some(mode) = (listed.build)(params) else { return Ok(None) };
+        let names: Vec<_> = listed.counters.iter().map(|counter| counter.name).collect();
         let entries = params.int(NESTED_TLB.name);
         let store = |geometry| Store::new(geometry, params, seed);
         Ok(Some(Host {
@@ -193,6 +321,10 @@ impl Host {
             fracture: params.flag(HOST_FRACTURE.name),
             cache: (entries > 0).then(|| store(Geometry::new(entries, 0)?)).transpose()?,
             nodes: by_caches(params).then(|| Nodes::from(Host::TABLES)),
+            mode,
+            listed,
+            part: (!names.is_empty()).then(|| counts.parts.add(PART, &names)),
+            none: OwnCounts::default(),
             ignored_report: Unfiltered::unread(),
         }))
     }
@@ -206,6 +338,50 @@ impl Host {
     /// See [`HOST_FRACTURE`].
     pub fn largest_entry(&self) -> Option<u8> {
         self.fracture.then_some(RADIX * self.leaf)
+    }
+
+    /// Whether it is told of changes of the guest's page table.
+    pub fn follows(&self) -> bool {
+        self.listed.follows
+    }
+
+    /// What it does besides translating, and its counters.
+    fn mode<'a>(&'a mut self, counts: &'a mut TlbCounts) -> (&'a mut Chosen, &'a mut OwnCounts) {
+        let own = match self.part {
+            Some(part) => &mut counts.parts.at(part).counters,
+            None => &mut self.none,
+        };
+        (&mut self.mode, own)
+    }
+
+    /// See [`Mode::begins`].
+    #[inline]
+    pub fn begins(&mut self, walk: &GuestWalk, counts: &mut TlbCounts) -> Nested {
+        let (mode, own) = self.mode(counts);
+        mode.begins(walk, own)
+    }
+
+    /// See [`crate::tlb::OnMap::mapped`].
+    pub fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView, counts: &mut TlbCounts) {
+        let (mode, own) = self.mode(counts);
+        mode.mapped(asid, pages, table, own);
+    }
+
+    /// See [`crate::tlb::OnMap::unmapped`].
+    pub fn unmapped(&mut self, asid: Asid, pages: VpnRange, counts: &mut TlbCounts) {
+        let (mode, own) = self.mode(counts);
+        mode.unmapped(asid, pages, own);
+    }
+
+    /// The address space ended.
+    pub fn gone(&mut self, asid: Asid) {
+        self.mode.gone(asid);
+    }
+
+    /// Another process runs.
+    pub fn switch(&mut self, to: Asid, counts: &mut TlbCounts) {
+        let (mode, own) = self.mode(counts);
+        mode.switch(to, own);
     }
 
     /// Translates a guest physical page.
@@ -232,4 +408,62 @@ impl Host {
             port.node(NodeRead { level: NodeRead::HOST, address }, walk_caches);
         }
     }
+}
+
+/// Makes the registry, and the enum of what hosts do.
+macro_rules! hosts {
+    ($($module:ident $(::$mode:ident)?,)*) => {
+        $(mod $module;)*
+
+        /// All hosts, the default first. A new one is one file here and one line at the end of `host/mod.rs`.
+        pub const HOSTS: &[&ListedHost] = &[$(&$module::LISTED),*];
+
+        /// What a host does.
+        pub(in crate::tlb) enum Chosen {
+            $($($mode($module::$mode),)?)*
+        }
+
+        $($(impl From<$module::$mode> for Chosen {
+            fn from(mode: $module::$mode) -> Chosen {
+                Chosen::$mode(mode)
+            }
+        })?)*
+
+        impl Mode for Chosen {
+            #[inline]
+            fn begins(&mut self, walk: &GuestWalk, own: &mut OwnCounts) -> Nested {
+                match self { $($(Chosen::$mode(mode) => mode.begins(walk, own),)?)* }
+            }
+            fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView, own: &mut OwnCounts) {
+                match self { $($(Chosen::$mode(mode) => mode.mapped(asid, pages, table, own),)?)* }
+            }
+            fn unmapped(&mut self, asid: Asid, pages: VpnRange, own: &mut OwnCounts) {
+                match self { $($(Chosen::$mode(mode) => mode.unmapped(asid, pages, own),)?)* }
+            }
+            fn gone(&mut self, asid: Asid) {
+                match self { $($(Chosen::$mode(mode) => mode.gone(asid),)?)* }
+            }
+            fn switch(&mut self, to: Asid, own: &mut OwnCounts) {
+                match self { $($(Chosen::$mode(mode) => mode.switch(to, own),)?)* }
+            }
+        }
+    };
+}
+
+/// Values of [`HOST`].
+const NAMES: [&str; HOSTS.len()] = {
+    let mut names = [""; HOSTS.len()];
+    let mut i = 0;
+    while i < HOSTS.len() {
+        names[i] = HOSTS[i].name;
+        i += 1;
+    }
+    names
+};
+
+hosts! {
+    walk::Walk,
+    segment,
+    shadow::Shadow,
+    agile::Agile,
 }

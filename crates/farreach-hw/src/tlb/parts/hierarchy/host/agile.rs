@@ -1,0 +1,271 @@
+//! Agile paging (AGI; Gandhi, Hill and Swift, ISCA 2016): a walk begins in a merged table, as in shadow paging, and
+//! goes on in two dimensions where the guest writes its table often, from a node of the guest's table on.
+//!
+//! A node's writes are its entries that the guest maps or unmaps; a new node is a write of the one above. They happen,
+//! as far as the clock knows, at the walk that follows them (AGI-2), which all machines see at the same instruction.
+
+use super::merged::{Merged, OWN, traps};
+use super::{GuestWalk, ListedHost, Mode, Nested, RADIX, VM_EXIT_CYCLES, shadow};
+use crate::tlb::parts::additions::{Counter, Law};
+use crate::tlb::parts::hierarchy::walk::{self, WALK_COST, by_caches, leaf_level};
+use farreach_types::addr::{Asid, Vpn, VpnRange};
+use farreach_types::counts::OwnCounts;
+use farreach_types::params::{Allowed, Key, Params};
+use farreach_types::translation::PageTableView;
+use std::collections::BTreeMap;
+
+/// AGI-2.
+pub const AGILE_EPOCH: Key = Key {
+    name: "agile_epoch",
+    default: "100000000",
+    allowed: Allowed::Int { min: 1, max: 1_000_000_000_000 },
+    about: "host = agile: instructions within which two writes make a node of the guest's table be walked itself, and \
+            after which without writes it is merged again",
+};
+/// AGI-1.
+pub const AGILE_FIRST: Key = Key {
+    name: "agile_first",
+    default: "held",
+    allowed: Allowed::OneOf(&["held", "walk"]),
+    about: "host = agile: where the first node of the guest's table is, in system memory: held: the merged table says; \
+            walk: the host's table is walked",
+};
+/// The laws of AGI.
+pub const AGILE_NESTED: Key = Key {
+    name: "agile_nested",
+    default: "written",
+    allowed: Allowed::OneOf(&["written", "never", "always"]),
+    about: "host = agile: nodes of the guest's table that are walked themselves: written: those that the guest writes \
+            often; never: none, as shadow; always: all from the root, as walk",
+};
+
+const MERGED_WALKS: usize = OWN;
+const NESTED_WALKS: usize = OWN + 1;
+const TO_NESTED: usize = OWN + 2;
+const TO_MERGED: usize = OWN + 3;
+
+/// The host as the registry knows it.
+pub const LISTED: ListedHost = ListedHost {
+    name: "agile",
+    about: "a merged table for what rests of the guest's table, walks in two dimensions for the rest (AGI)",
+    keys: &[&VM_EXIT_CYCLES, &AGILE_EPOCH, &AGILE_FIRST, &AGILE_NESTED],
+    counters: traps![
+        Counter::new("merged_walks", "walks that stayed in the merged table"),
+        Counter::new("nested_walks", "walks that went on in two dimensions"),
+        Counter::new("to_nested", "nodes of the guest's table that began to be walked themselves"),
+        Counter::new("to_merged", "nodes that were merged again"),
+    ],
+    laws: &[Law {
+        name: "AGI-1: a walk ends in the merged table, or in two dimensions",
+        sides: |part, counts| {
+            (counts.walk.walks, part.counters.get("merged_walks") + part.counters.get("nested_walks"))
+        },
+    }],
+    follows: true,
+    needs_fetches: |params| follows_writes(params).then(|| "host = agile".into()),
+    check: |params| {
+        shadow::check(params)?;
+        if follows_writes(params) && by_caches(params) {
+            return Err(format!(
+                "host = agile is not allowed with {} = caches: machines with caches do not count instructions for it; \
+                 {} must be fixed, or {} must be never or always",
+                WALK_COST.name, WALK_COST.name, AGILE_NESTED.name
+            ));
+        }
+        Ok(())
+    },
+    build: |params| Some(Agile::new(params).into()),
+};
+
+fn follows_writes(params: &Params) -> bool {
+    params.text(AGILE_NESTED.name) == "written"
+}
+
+/// Which nodes are nested.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    Written,
+    Never,
+    Always,
+}
+
+/// Of a node of the guest's table: level, and the part of the page numbers below it.
+type Name = (Asid, u8, u64);
+
+#[derive(Clone, Copy, Default)]
+struct Node {
+    written: Option<u64>,
+    is_nested: bool,
+    /// Entries of it are leaves, or were.
+    has_leaves: bool,
+}
+
+/// See the module.
+pub(in crate::tlb) struct Agile {
+    merged: Merged,
+    rule: Rule,
+    epoch: u64,
+    first_is_held: bool,
+    levels: u8,
+    /// The guest's nodes that had an entry.
+    nodes: BTreeMap<Name, Node>,
+    /// Writes since the last walk. Of several in a row to one node, two.
+    writes: Vec<Name>,
+}
+
+fn name(asid: Asid, vpn: Vpn, level: u8) -> Name {
+    (asid, level, vpn.0 >> (RADIX * (level + 1)))
+}
+
+/// The pages below a node.
+fn pages((_, level, number): Name) -> VpnRange {
+    let order = RADIX * (level + 1);
+    VpnRange { start: Vpn(number << order), pages: 1 << order }
+}
+
+impl Agile {
+    fn new(params: &Params) -> Agile {
+        Agile {
+            merged: Merged::default(),
+            rule: match params.text(AGILE_NESTED.name) {
+                "written" => Rule::Written,
+                "never" => Rule::Never,
+                _ => Rule::Always,
+            },
+            epoch: params.int(AGILE_EPOCH.name),
+            first_is_held: params.text(AGILE_FIRST.name) == "held",
+            levels: walk::levels(params),
+            nodes: BTreeMap::new(),
+            writes: Vec::new(),
+        }
+    }
+
+    fn write(&mut self, node: Name) {
+        let [.., a, b] = self.writes[..] else { return self.writes.push(node) };
+        if a != node || b != node {
+            self.writes.push(node);
+        }
+    }
+
+    /// The entry of a leaf is written, and those that lead to new nodes.
+    fn write_leaf(&mut self, asid: Asid, vpn: Vpn, leaf: u8) {
+        for level in leaf..self.levels {
+            let node = name(asid, vpn, level);
+            let is_new = !self.nodes.contains_key(&node);
+            self.nodes.entry(node).or_default().has_leaves |= level == leaf;
+            self.write(node);
+            if !is_new {
+                break;
+            }
+        }
+    }
+
+    /// Whether no node on the way to this page, down to this level, is nested.
+    fn is_merged(&self, asid: Asid, vpn: Vpn, leaf: u8) -> bool {
+        let is_nested = |level| self.nodes.get(&name(asid, vpn, level)).is_some_and(|node| node.is_nested);
+        self.rule != Rule::Always && !(leaf..self.levels).any(is_nested)
+    }
+
+    /// AGI-2, at the walk that follows.
+    fn follow_writes(&mut self, now: u64, own: &mut OwnCounts) {
+        for i in 0..self.writes.len() {
+            let written = self.writes[i];
+            let node = self.nodes.entry(written).or_default();
+            let again = node.written.is_some_and(|before| now - before <= self.epoch);
+            node.written = Some(now);
+            if again && !node.is_nested {
+                node.is_nested = true;
+                *own.at(TO_NESTED) += 1;
+                self.merged.drop(written.0, pages(written));
+            }
+        }
+        self.writes.clear();
+    }
+
+    /// The level of the highest nested node on the way to a page.
+    fn highest(&mut self, walk: &GuestWalk, leaf: u8, own: &mut OwnCounts) -> Option<u8> {
+        let mut highest = None;
+        for level in leaf..self.levels {
+            let Some(node) = self.nodes.get_mut(&name(walk.at.asid, walk.at.vpn, level)) else { continue };
+            let rests = node.written.is_none_or(|written| walk.position - written > self.epoch);
+            if node.is_nested && rests {
+                node.is_nested = false;
+                *own.at(TO_MERGED) += 1;
+            }
+            if node.is_nested {
+                highest = Some(level);
+            }
+        }
+        highest
+    }
+}
+
+impl Mode for Agile {
+    fn begins(&mut self, walk: &GuestWalk, own: &mut OwnCounts) -> Nested {
+        let nested = match self.rule {
+            Rule::Never => None,
+            Rule::Always => Some(Nested { below: walk.levels, first_is_known: false }),
+            Rule::Written => {
+                self.follow_writes(walk.position, own);
+                let highest = self.highest(walk, leaf_level(walk.order, RADIX), own);
+                highest.map(|level| Nested { below: level + 1, first_is_known: self.first_is_held })
+            }
+        };
+        *own.at(if nested.is_some() { NESTED_WALKS } else { MERGED_WALKS }) += 1;
+        nested.unwrap_or_else(|| {
+            self.merged.used(walk, own);
+            Nested { below: 0, first_is_known: true }
+        })
+    }
+
+    fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView, own: &mut OwnCounts) {
+        let dropped = self.merged.changed(asid, pages, own);
+        let (mut vpn, mut is_merged) = (pages.start, false);
+        while vpn < pages.end() {
+            let found = table.pte(asid, vpn);
+            let level = found.map_or_else(|| table.absent_at(asid, vpn), |pte| leaf_level(pte.order, RADIX));
+            if found.is_some() {
+                is_merged |= self.is_merged(asid, vpn, level);
+                if self.rule == Rule::Written {
+                    self.write_leaf(asid, vpn, level);
+                }
+            }
+            let order = RADIX * level;
+            vpn = Vpn(vpn.align_down(order.into()).0 + (1 << order));
+        }
+        if dropped == 0 && is_merged {
+            self.merged.faulted(own);
+        }
+    }
+
+    /// Which of these pages were mapped is not known any more: nodes with leaves among them are written.
+    fn unmapped(&mut self, asid: Asid, pages: VpnRange, own: &mut OwnCounts) {
+        self.merged.changed(asid, pages, own);
+        if self.rule != Rule::Written || pages.pages == 0 {
+            return;
+        }
+        let mut writes = std::mem::take(&mut self.writes);
+        for level in 0..3 {
+            let (first, last) = (name(asid, pages.start, level), name(asid, Vpn(pages.end().0 - 1), level));
+            for (&node, _) in self.nodes.range(first..=last).filter(|(_, node)| node.has_leaves) {
+                let below = self::pages(node);
+                let start = below.start.max(pages.start);
+                let inside = below.end().min(pages.end()).0 - start.0;
+                writes.extend((0..inside.div_ceil(1 << (RADIX * level)).min(2)).map(|_| node));
+            }
+        }
+        self.writes = writes;
+    }
+
+    fn gone(&mut self, asid: Asid) {
+        self.merged.gone(asid);
+        self.nodes.retain(|(of, ..), _| *of != asid);
+        self.writes.retain(|(of, ..)| *of != asid);
+    }
+
+    /// The root of a process that is walked itself is the guest's business (AGI-3).
+    fn switch(&mut self, to: Asid, own: &mut OwnCounts) {
+        let traps = self.is_merged(to, Vpn(0), self.levels - 1);
+        self.merged.switch(to, traps, own);
+    }
+}
