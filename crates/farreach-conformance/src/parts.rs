@@ -13,7 +13,7 @@ use crate::tally::need;
 use crate::watch::{apply, ask};
 use crate::world::Event;
 use farreach_hw::tlb::additions::{self, Law, ListedAddition};
-use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered, keys_of, tables};
+use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered, keys_of, second_levels, tables};
 use farreach_types::counts::TlbCounts;
 use farreach_types::params::Params;
 use farreach_types::translation::Pte;
@@ -45,7 +45,9 @@ impl Parts {
         let table = tables::chosen(params);
         let laws = additions.iter().flat_map(|listed| listed.laws.iter().map(|law| (listed.name.to_owned(), law)));
         let of_table = table.iter().flat_map(|table| table.laws.iter().map(|law| (tables::PART.to_owned(), law)));
-        let laws = laws.chain(of_table).collect();
+        let second = second_levels::chosen(params);
+        let of_second = second.iter().flat_map(|second| second.laws.iter().map(|law| (second.name.to_owned(), law)));
+        let laws = laws.chain(of_table).chain(of_second).collect();
         let comparable = additions.iter().all(|listed| (listed.keeps_tlbs)(params));
         let has_parts = !additions.is_empty() || table.is_some();
         let baseline = (has_parts && comparable).then(|| {

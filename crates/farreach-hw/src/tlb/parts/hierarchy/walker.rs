@@ -135,13 +135,13 @@ impl Walker {
         self.read(Entry::on_the_way(asid, vpn, from - 1))
     }
 
-    /// A walk in the background (PB-7), on the account of an addition: as a demand walk, but it ends at the first entry
-    /// that is absent, and may be for a page that is not mapped. `fills`: what it reads is cached. Not in virtual
-    /// machines.
+    /// A walk in the background (PB-7), on the account of a part: as a demand walk, but it ends at the first entry that
+    /// is absent, and may be for a page that is not mapped. Or one that the program waits for. `fills`: what it reads is
+    /// cached. Not in virtual machines.
     pub fn walk_ahead(
         &mut self,
         (asid, vpn): (Asid, Vpn),
-        fills: bool,
+        (purpose, fills): (Purpose, bool),
         table: &dyn PageTableView,
         port: &mut Port,
         memory: &mut MemoryCounts,
@@ -164,7 +164,7 @@ impl Walker {
         for level in (last..from).rev() {
             walked.by_level[usize::from(level)] += 1;
             let address = nodes.as_mut().map_or(0, |nodes| nodes.address(Entry::on_the_way(asid, vpn, level)));
-            port.step(Purpose::Background, &[address], memory);
+            port.step(purpose, &[address], memory);
             if fills
                 && level > last
                 && let Some(cache) = &mut caches[usize::from(level) - 1]
