@@ -123,7 +123,7 @@ pub fn of(design: &Design) -> Vec<Configuration> {
         add_variations(first, key, &mut all);
     }
     if design.keys.iter().any(|key| key.name == additions::BEHIND.name) {
-        add_parts(first, &mut all);
+        add_parts(first, design.kind == "hierarchy", &mut all);
     }
     if named(SECOND_LEVEL.name).is_some() {
         add_second_levels(design, first, &mut all);
@@ -131,9 +131,10 @@ pub fn of(design: &Design) -> Vec<Configuration> {
     all
 }
 
-/// Every second level of the registry, with small arrays in small sets, and with every other value of each of its keys.
-/// One that refuses these arrays is a failure.
+/// Every second level of the registry, with small arrays in small sets. On kind `hierarchy` also with every other value
+/// of each of its keys, and with every addition. One that refuses these arrays is a failure.
 fn add_second_levels(design: &Design, first: &str, into: &mut Vec<Configuration>) {
+    let varied = design.kind == "hierarchy";
     for listed in SECOND_LEVELS {
         let choice = format!("{}={}", SECOND_LEVEL.name, listed.name);
         let known = keys_of(design, &given(&choice));
@@ -145,18 +146,19 @@ fn add_second_levels(design: &Design, first: &str, into: &mut Vec<Configuration>
             chosen.extend(small.map(|(_, n)| format!("{}={n}", key.name)));
         }
         let chosen = chosen.join(",");
-        into.push(Configuration { keys: chosen.clone(), long: true, may_be_refused: false });
-        listed.keys.iter().for_each(|key| add_variations(&chosen, key, into));
-        for addition in additions::ADDITIONS {
+        into.push(Configuration { keys: chosen.clone(), long: varied, may_be_refused: false });
+        listed.keys.iter().filter(|_| varied).for_each(|key| add_variations(&chosen, key, into));
+        // Entries of POM change their slots as others leave, which the suite takes for news.
+        for addition in additions::ADDITIONS.iter().filter(|addition| varied && addition.name != "pom") {
             let keys = format!("{chosen},{}={}", additions::BEHIND.name, addition.name);
             into.push(Configuration { keys, long: false, may_be_refused: true });
         }
     }
 }
 
-/// Every addition and every page table of the registries, with small arrays, and with every other value of each of its
-/// keys.
-fn add_parts(first: &str, into: &mut Vec<Configuration>) {
+/// Every addition and every page table of the registries, with small arrays; `varied`: also with every other value of
+/// each of its keys.
+fn add_parts(first: &str, varied: bool, into: &mut Vec<Configuration>) {
     let additions = additions::ADDITIONS.iter().map(|listed| (&additions::BEHIND, listed.name, listed.keys));
     let tables = tables::TABLES.iter().map(|listed| (&tables::TABLE, listed.name, listed.keys));
     for (choice, name, keys) in additions.chain(tables) {
@@ -164,8 +166,8 @@ fn add_parts(first: &str, into: &mut Vec<Configuration>) {
         let arrays = keys.iter().filter(|key| key.name.ends_with("_entries"));
         arrays.for_each(|key| chosen.push_str(&format!(",{}=4", key.name)));
         into.retain(|other| other.keys != chosen);
-        into.push(Configuration { keys: chosen.clone(), long: true, may_be_refused: true });
-        keys.iter().for_each(|key| add_variations(&chosen, key, into));
+        into.push(Configuration { keys: chosen.clone(), long: varied, may_be_refused: true });
+        keys.iter().filter(|_| varied).for_each(|key| add_variations(&chosen, key, into));
     }
 }
 

@@ -152,7 +152,10 @@ impl Context<'_> {
     /// Fills a mapped page into the second level, as a walk does, but not into the first.
     pub fn fill_second(&mut self, at: Lookup, pte: Pte) -> Option<Victim> {
         let page = Translation { pfn: pte.pfn, attr: pte.attr };
-        self.second.fill(at, page, pte.order, self.table, self.counts)
+        let merges = self.counts.merges;
+        let victim = self.second.fill(at, page, pte.order, self.table, self.counts);
+        self.counts.merges = merges; // of misses alone
+        victim
     }
 }
 
@@ -270,6 +273,8 @@ pub struct ListedAddition {
     pub keys: &'static [&'static Key],
     /// Counters of its own, in `counts.parts.NAME`.
     pub counters: &'static [Counter],
+    /// Whether its place is beside the second level ([`Addition::beside`]), and not behind it ([`Addition::missed`]).
+    pub is_beside: bool,
     /// The counter of misses that it alone answered (HW-L1), if it answers any.
     pub answers: Option<&'static str>,
     /// Laws that its counts keep.
@@ -291,6 +296,7 @@ impl ListedAddition {
         about: "",
         keys: &[],
         counters: &[],
+        is_beside: false,
         answers: None,
         laws: &[],
         keeps_tlbs: |_| true,

@@ -67,6 +67,7 @@ pub const LISTED: ListedAddition = ListedAddition {
     about: "a fully associative TLB of runs that grow and join (CoLT-FA)",
     keys: &[&RUN_ENTRIES, &RUN_PAGES, &RUN_ORDER, &RUN_FILLS_L2, &RUN_BEYOND],
     check: |params| host::check(params, "behind = runs", Entries::Runs),
+    is_beside: true,
     keeps_tlbs: |_| false,
     build: |params, _| Ok(Box::new(Coalesced::new(params)?)),
     ..ListedAddition::NEW

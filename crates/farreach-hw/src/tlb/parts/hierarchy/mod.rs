@@ -71,8 +71,10 @@ pub(in crate::tlb) struct Hierarchy<S> {
     second: S,
     /// In the order in which they are asked.
     additions: Vec<Placed>,
-    /// Whether one of them is asked in front of the first level.
+    /// Whether one of them is asked in front of the first level, beside the second, behind it.
     preceded: bool,
+    asks_beside: bool,
+    asks_behind: bool,
     walker: Walker,
     /// The page table, if it is not the walker's radix tree.
     tables: Option<Tables>,
@@ -108,6 +110,8 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
         let mut hierarchy = Hierarchy {
             l1: [l1("l1d", 0)?, l1("l1i", 8)?],
             second,
+            asks_beside: placed.iter().any(|placed| placed.listed.is_beside),
+            asks_behind: placed.iter().any(|placed| !placed.listed.is_beside),
             preceded: placed.iter().any(|placed| placed.addition.is_first()),
             needs_fetches: placed.iter().find_map(|placed| (placed.listed.needs_fetches)(params)),
             additions: placed,
@@ -133,7 +137,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
     }
 
     /// Lets the additions take part, in order, until one has an answer. Returns its place and the answer.
-    #[inline(never)]
+    #[inline(always)]
     fn each<R>(
         &mut self,
         table: &dyn PageTableView,
@@ -151,6 +155,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
     }
 
     /// Asks the additions beside the second level, which answered so, or not.
+    #[inline(never)]
     fn beside(
         &mut self,
         at: Lookup,
@@ -167,11 +172,17 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
         answer
     }
 
+    /// Asks the additions behind the second level.
+    #[inline(never)]
+    fn behind(&mut self, miss: &Miss, table: &dyn PageTableView) -> Option<(usize, Translation)> {
+        self.each(table, |addition, context| addition.missed(miss, context))
+    }
+
     /// Serves a miss of the first level. Also returns the order of the entry that the first level gets.
     fn miss(&mut self, at: Lookup, pte: Pte, by: Guest, table: &dyn PageTableView) -> (Outcome, u8) {
         let page = Translation { pfn: pte.pfn, attr: pte.attr };
         let mut answer = self.second.lookup(at, pte, &mut self.counts);
-        if !self.additions.is_empty() {
+        if self.asks_beside {
             answer = self.beside(at, pte, answer, table);
         }
         if let Some((found, order)) = answer {
@@ -179,10 +190,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             return (Outcome::Hit, order);
         }
         let miss = Miss { at, pte, pc: self.pc, position: self.position };
-        let answered = match self.additions.is_empty() {
-            true => None,
-            false => self.each(table, |addition, context| addition.missed(&miss, context)),
-        };
+        let answered = if self.asks_behind { self.behind(&miss, table) } else { None };
         let largest = self.largest.unwrap_or(u8::MAX);
         let own = pte.order.min(largest);
         let mut order = own;
@@ -227,6 +235,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
     }
 
     /// Fills the second level at a miss, with what additions have to say to it. `by`: the addition that answered.
+    #[inline(never)]
     fn fill_behind(&mut self, miss: &Miss, by: Option<usize>, order: u8, table: &dyn PageTableView) {
         let (at, page) = (miss.at, Translation { pfn: miss.pte.pfn, attr: miss.pte.attr });
         let mut holds = true;
@@ -234,7 +243,11 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             holds &= addition.leaves_to_second(at, page, order, context);
             None
         });
+        let merges = self.counts.merges;
         let victim = if holds { self.second.fill(at, page, order, table, &mut self.counts) } else { None };
+        if by.is_some() {
+            self.counts.merges = merges; // of misses alone
+        }
         let by = by.map_or(By::Walk, By::Addition);
         self.each::<()>(table, |addition, context| {
             addition.filled(miss, by, victim, context);
@@ -290,11 +303,10 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
         let (outcome, order) = self.miss(at, pte, by, table);
         let level = &mut self.l1[side(at.kind)];
         let order = level.fitting(order).expect("it has base pages");
-        let mut counts = TlbCounts::default();
-        let filterable = level.fill((at.asid, at.vpn), page, order, &mut counts, unfiltered);
-        self.counts.covered_drops += counts.covered_drops;
-        if counts.evictions > 0 && !self.takes(at.kind) {
-            self.counts.evictions += counts.evictions;
+        let before = self.counts.evictions;
+        let filterable = level.fill((at.asid, at.vpn), page, order, &mut self.counts, unfiltered);
+        if self.counts.evictions > before && self.takes(at.kind) {
+            self.counts.evictions = before; // those of the level behind it count
         }
         Answer { outcome, filterable }
     }
