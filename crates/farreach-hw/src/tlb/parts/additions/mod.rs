@@ -8,7 +8,7 @@
 
 mod speculation;
 #[cfg(test)]
-mod tests;
+pub(in crate::tlb) mod tests;
 
 use super::hierarchy::level::Level;
 use super::hierarchy::walker::Walker;
@@ -365,5 +365,6 @@ additions! {
     spectlb,
     spot,
     asap,
+    tps,
     prefetch,
 }

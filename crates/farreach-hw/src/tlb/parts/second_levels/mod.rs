@@ -105,3 +105,6 @@ second_levels! {
     skewed,
     mosaic,
 }
+
+#[cfg(test)]
+mod tests;

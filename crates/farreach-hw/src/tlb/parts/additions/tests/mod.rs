@@ -2,13 +2,14 @@
 
 mod hand;
 mod streams;
-mod world;
+pub(in crate::tlb) mod world;
 
 use super::{ADDITIONS, ListedAddition};
 use crate::cache::Levels;
 use crate::cache::levels::LINE_SHIFT;
 use crate::tlb::contract::{EntryView, Lookup, Outcome, Tlb};
 use crate::tlb::filter::Unfiltered;
+use crate::tlb::parts::second_levels;
 use crate::tlb::{design, keys_of};
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
 use farreach_types::counts::{PartCounts, TlbCounts};
@@ -19,36 +20,40 @@ use serde_json::{Map, Value};
 use world::World;
 
 /// The keys of a hierarchy, as on the command line.
-type Keys<'a> = &'a [(&'a str, &'a str)];
+pub(in crate::tlb) type Keys<'a> = &'a [(&'a str, &'a str)];
 
-fn params(keys: Keys) -> Result<Params, String> {
+fn params(kind: &str, keys: Keys) -> Result<Params, String> {
     let given: Map<String, Value> = keys.iter().map(|(key, value)| (key.to_string(), (*value).into())).collect();
-    let design = design("hierarchy").unwrap();
-    Params::resolve(&keys_of(design, &given), &given)
+    Params::resolve(&keys_of(design(kind).unwrap(), &given), &given)
 }
 
-fn refusal(keys: Keys) -> String {
+pub(in crate::tlb) fn refusal(keys: Keys) -> String {
     let build = |params: &Params| (design("hierarchy").unwrap().build)(params).map(|_| ());
-    params(keys).and_then(|params| build(&params)).expect_err("it was not refused")
+    params("hierarchy", keys).and_then(|params| build(&params)).expect_err("it was not refused")
 }
 
 /// A hierarchy without a filter, with its caches.
-struct Machine {
-    tlb: Box<dyn Tlb>,
+pub(in crate::tlb) struct Machine {
+    pub tlb: Box<dyn Tlb>,
     caches: Option<Box<Levels>>,
     unfiltered: Unfiltered,
 }
 
 impl Machine {
-    fn new(keys: Keys) -> Machine {
-        let params = params(keys).unwrap();
-        let mut tlb = (design("hierarchy").unwrap().build)(&params).unwrap();
+    pub fn new(keys: Keys) -> Machine {
+        Machine::of("hierarchy", keys)
+    }
+
+    /// Of another kind.
+    pub fn of(kind: &str, keys: Keys) -> Machine {
+        let (design, params) = (design(kind).unwrap(), params(kind, keys).unwrap());
+        let mut tlb = (design.build)(&params).unwrap();
         let caches = tlb.port().map(|_| Box::new(Levels::new(&params).unwrap()));
         Machine { tlb, caches, unfiltered: Unfiltered::default() }
     }
 
     /// Does something with the caches lent.
-    fn with<R>(&mut self, act: impl FnOnce(&mut dyn Tlb, &mut Unfiltered) -> R) -> R {
+    pub fn with<R>(&mut self, act: impl FnOnce(&mut dyn Tlb, &mut Unfiltered) -> R) -> R {
         self.exchange();
         let result = act(&mut *self.tlb, &mut self.unfiltered);
         self.tlb.lost_lines();
@@ -64,7 +69,7 @@ impl Machine {
     }
 
     /// A lookup from an instruction, and the reference behind it.
-    fn look_up(&mut self, world: &World, asid: u32, vpn: u64, kind: Kind, pc: u64) -> Outcome {
+    pub fn look_up(&mut self, world: &World, asid: u32, vpn: u64, kind: Kind, pc: u64) -> Outcome {
         let at = Lookup { asid: Asid(asid), vpn: Vpn(vpn), kind };
         let pte = world.pte(at.asid, at.vpn).expect("mapped");
         self.tlb.latest_fetch(pc);
@@ -79,36 +84,36 @@ impl Machine {
         outcome
     }
 
-    fn load(&mut self, world: &World, vpn: u64) -> Outcome {
+    pub fn load(&mut self, world: &World, vpn: u64) -> Outcome {
         self.look_up(world, 0, vpn, Kind::Load, 0)
     }
 
-    fn change(&mut self, asid: u32, pages: VpnRange) {
+    pub fn change(&mut self, asid: u32, pages: VpnRange) {
         self.with(|tlb, unfiltered| tlb.invalidate(Asid(asid), pages, unfiltered));
     }
 
-    fn counts(&self) -> &TlbCounts {
+    pub fn counts(&self) -> &TlbCounts {
         self.tlb.counts()
     }
 
-    fn part(&self, name: &str) -> PartCounts {
+    pub fn part(&self, name: &str) -> PartCounts {
         self.counts().parts.get(name).expect(name).clone()
     }
 
     /// A counter of the first of its additions.
-    fn count(&self, name: &str) -> u64 {
+    pub fn count(&self, name: &str) -> u64 {
         self.counts().parts.iter().next().expect("an addition").1.counters.get(name)
     }
 
     /// The entries in the first slots.
-    fn entries(&self, slots: usize) -> Vec<EntryView> {
+    pub fn entries(&self, slots: usize) -> Vec<EntryView> {
         self.tlb.entries_in(0..slots)
     }
 
     /// Holds all laws of its additions.
-    fn check_laws(&self) {
+    pub fn check_laws(&self) {
         for (name, part) in self.counts().parts.iter() {
-            for law in listed(name).laws {
+            for law in second_levels::listed(name).map_or_else(|| listed(name).laws, |second| second.laws) {
                 let (left, right) = (law.sides)(part, self.counts());
                 assert_eq!(left, right, "{name}: {}: {part:?}", law.name);
             }

@@ -210,6 +210,3 @@ impl SecondLevel for Mix {
         self.sets.entries()
     }
 }
-
-#[cfg(test)]
-mod tests;
