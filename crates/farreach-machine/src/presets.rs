@@ -130,6 +130,13 @@ pub const PRESETS: &[Preset] = presets![
     "since/spectlb",
     "since/spot",
     "since/asap",
+    "since/colt-all",
+    "since/clustered",
+    "since/mix",
+    "since/anchor",
+    "since/skewed",
+    "since/mosaic",
+    "since/tps",
 ];
 
 /// The group of all presets.

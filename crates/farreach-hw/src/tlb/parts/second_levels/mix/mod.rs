@@ -63,7 +63,7 @@ pub const LISTED: ListedSecondLevel = ListedSecondLevel {
         Counter::new("mirror_fills", "fills of a lost mirror alone (MIX-4)"),
         Counter::new("whole_fills", "fills of all mirrors of a superpage (MIX-2)"),
         Counter::new("joins", "of the entries written, those that joined a bundle in their set"),
-        Counter::new("duplicates", "entries that went because another in their set took in their pages"),
+        Counter::new("duplicates", "entries dropped at a hit of another in their set that has the page too"),
     ],
     laws: &[Law {
         name: "MIX-2",
@@ -127,6 +127,10 @@ impl SecondLevel for Mix {
         let slot = self.sets.find(at.asid, at.vpn)?;
         self.sets.touch(slot);
         count_second_level_hit(counts, at.kind);
+        let duplicates = self.sets.drop_duplicates(slot, at.asid, at.vpn);
+        if duplicates > 0 {
+            self.own(counts).add(DUPLICATES, duplicates);
+        }
         self.sets.bundle(slot).map(|bundle| (bundle.translate(at.vpn), bundle.order))
     }
 
@@ -150,12 +154,11 @@ impl SecondLevel for Mix {
         let is_lost_mirror = self.sets.has_elsewhere(at.asid, at.vpn);
         let pages = run.pages();
         let whole = if is_lost_mirror { 1 } else { pages.pages.min(self.sets.many() as u64) };
-        let (mut victim, mut joins, mut duplicates) = (None, 0, 0);
+        let (mut victim, mut joins) = (None, 0);
         for i in 0..whole {
             let into = if is_lost_mirror { set } else { self.sets.of(Vpn(pages.start.0 + i)) };
             let added = self.sets.add(into, run, self.bundle, counts);
             joins += u64::from(added.joined);
-            duplicates += added.duplicates;
             if into == set {
                 victim = added.victim;
             }
@@ -164,7 +167,6 @@ impl SecondLevel for Mix {
         *own.at(WRITES) += whole;
         *own.at(if is_lost_mirror { MIRROR_FILLS } else { WHOLE_FILLS }) += 1;
         *own.at(JOINS) += joins;
-        *own.at(DUPLICATES) += duplicates;
         victim
     }
 

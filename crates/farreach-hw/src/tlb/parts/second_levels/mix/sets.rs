@@ -83,8 +83,6 @@ impl Slot for Place {
 pub(super) struct Added {
     /// It joined one that was there.
     pub joined: bool,
-    /// Others that went, since the joined one has their pages.
-    pub duplicates: u64,
     pub victim: Option<Victim>,
 }
 
@@ -148,11 +146,23 @@ impl Sets {
         self.replacement.touch(slot as u32, &mut self.ignored_report);
     }
 
-    /// Adds a bundle to a set: to those there that it joins, else in an empty slot or in the place of another (MIX-4).
-    /// Entries of other sizes that it covers are dropped (AMB-13).
+    /// Drops the other entries of this slot's set that have the page: what joined one entry may be in another, too.
+    /// Returns how many there were (MIX-4).
+    pub fn drop_duplicates(&mut self, kept: usize, asid: Asid, vpn: Vpn) -> u64 {
+        let mut gone = 0;
+        for slot in kept + 1..self.range(self.of(vpn)).end {
+            if self.slots[slot].bundle.is_some_and(|bundle| bundle.has(asid, vpn)) {
+                self.drop(slot);
+                gone += 1;
+            }
+        }
+        gone
+    }
+
+    /// Adds a bundle to a set: to the first there that it joins, else in an empty slot or in the place of another
+    /// (MIX-4). Entries of other sizes that it covers are dropped (AMB-13).
     pub fn add(&mut self, set: usize, new: Bundle, group: u64, counts: &mut TlbCounts) -> Added {
-        let mut added = Added { joined: false, duplicates: 0, victim: None };
-        let (mut whole, mut joined) = (new, None);
+        let mut joined = None;
         for slot in self.range(set) {
             let Some(old) = self.slots[slot].bundle else { continue };
             if old.order != new.order {
@@ -160,24 +170,16 @@ impl Sets {
                     self.drop(slot);
                     counts.covered_drops += 1;
                 }
-            } else if new.order > 0 && old.joins(&new, group) {
-                whole = whole.with(&old);
-                if joined.is_none() {
-                    joined = Some(slot);
-                } else {
-                    self.drop(slot);
-                    added.duplicates += 1;
-                }
+            } else if new.order > 0 && joined.is_none() && old.joins(&new, group) {
+                joined = Some((slot, old.with(&new)));
             }
         }
-        added.joined = joined.is_some();
-        if let Some(slot) = joined {
+        if let Some((slot, whole)) = joined {
             self.slots[slot].bundle = Some(whole);
             self.touch(slot);
-        } else {
-            added.victim = self.place(set, whole, counts);
+            return Added { joined: true, victim: None };
         }
-        added
+        Added { joined: false, victim: self.place(set, new, counts) }
     }
 
     fn place(&mut self, set: usize, new: Bundle, counts: &mut TlbCounts) -> Option<Victim> {
