@@ -73,8 +73,8 @@ pub fn keys_of(design: &Design, given: &Map<String, Json>) -> Vec<&'static Key> 
     keys
 }
 
-/// The choices of parts that a machine leaves at their defaults. Results do not name them, so that a new part changes no
-/// result without it (HW-4).
+/// The choices of parts that a machine leaves at their defaults. Results do not name them, so that a new part changes
+/// no result without it (HW-4).
 pub fn idle_choices(params: &Params) -> impl Iterator<Item = &'static str> {
     let is_idle = |key: &Key| params.has(key.name) && params.words(key.name) == [key.default];
     let is_default = |key: &Key| params.as_json().get(key.name) == key.check(&key.default.into()).ok().as_ref();

@@ -110,8 +110,8 @@ fn skewed() {
     }
 }
 
-/// ANC-1 to ANC-5. The model fills an anchor that is alone (OC-8), the machine does not, since without pages in a row it
-/// is to equal one without anchors (ANC). So the page behind an anchor always continues it here.
+/// ANC-1 to ANC-5. The model fills an anchor that is alone (OC-8), the machine does not, since without pages in a row
+/// it is to equal one without anchors (ANC). So the page behind an anchor always continues it here.
 #[test]
 fn anchors() {
     for seed in seeds(60) {

@@ -1,8 +1,9 @@
-//! Tailored page sizes (Guvenilir and Patt, ISCA 2020): pages of every power of two, as the page table has them (TPS-3).
+//! Tailored page sizes (Guvenilir and Patt, ISCA 2020): pages of every power of two, as the page table has them
+//! (TPS-3).
 //!
-//! A page between the sizes of two levels has several entries of the lower one. The first is true, and says how large the
-//! page is; the others are aliases that only say where it is. A walk that ends at an alias reads the true entry too. The
-//! TLBs are those of the machine: arrays of several sizes, fully associative.
+//! A page between the sizes of two levels has several entries of the lower one. The first is true, and says how large
+//! the page is; the others are aliases that only say where it is. A walk that ends at an alias reads the true entry
+//! too. The TLBs are those of the machine: arrays of several sizes, fully associative.
 
 use super::{Account, Addition, By, Context, Counter, Law, ListedAddition, Miss, Victim, only_native, shown};
 use crate::cache::Purpose;
@@ -51,8 +52,8 @@ pub const LISTED: ListedAddition = ListedAddition {
 /// See the module. It keeps nothing.
 struct Tps;
 
-/// The page of the true entry of the mapping of `2^order` pages that has this page, if this one has an alias; and whether
-/// both lie in one line.
+/// The page of the true entry of the mapping of `2^order` pages that has this page, if this one has an alias; and
+/// whether both lie in one line.
 fn true_entry(vpn: Vpn, order: u8) -> Option<(Vpn, bool)> {
     let unit = u32::from(RADIX * leaf_level(order, RADIX));
     let first = vpn.align_down(order.into());
@@ -110,7 +111,8 @@ mod tests {
         let base = 1 << 18;
         let of = |page: u64, order| true_entry(Vpn(base + page), order).map(|(first, same)| (first.0 - base, same));
         assert_eq!([0, 1, 7].map(|page| of(page, 3)), [None, Some((0, true)), Some((0, true))]);
-        assert_eq!([7, 8, 9, 15].map(|page| of(page, 4).map(|(_, same)| same)), [Some(true), Some(false), Some(false), Some(false)]);
+        let in_line = |page| of(page, 4).map(|(_, same)| same);
+        assert_eq!([7, 8, 9, 15].map(in_line), [Some(true), Some(false), Some(false), Some(false)]);
         assert_eq!(of(9, 4), Some((0, false)));
         for (page, order) in [(5, 0), (511, 9), (1 << 17, 18)] {
             assert_eq!(of(page, order), None);

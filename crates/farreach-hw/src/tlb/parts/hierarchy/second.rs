@@ -16,8 +16,8 @@ use std::ops::Range;
 pub(in crate::tlb) trait SecondLevel: Send {
     /// Answers a miss of the first level: the translation, and the order of the entry that the first level gets.
     fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)>;
-    /// A walk found the page in a mapping of `2^order` pages, or pages that can be taken for one. Returns the entry that
-    /// it evicts.
+    /// A walk found the page in a mapping of `2^order` pages, or pages that can be taken for one. Returns the entry
+    /// that it evicts.
     fn fill(
         &mut self,
         at: Lookup,

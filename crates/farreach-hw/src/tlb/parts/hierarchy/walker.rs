@@ -136,8 +136,8 @@ impl Walker {
     }
 
     /// A walk in the background (PB-7), on the account of a part: as a demand walk, but it ends at the first entry that
-    /// is absent, and may be for a page that is not mapped. Or one that the program waits for. `fills`: what it reads is
-    /// cached. Not in virtual machines.
+    /// is absent, and may be for a page that is not mapped. Or one that the program waits for. `fills`: what it reads
+    /// is cached. Not in virtual machines.
     pub fn walk_ahead(
         &mut self,
         (asid, vpn): (Asid, Vpn),

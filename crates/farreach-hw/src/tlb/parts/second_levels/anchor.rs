@@ -1,8 +1,9 @@
-//! Hybrid coalescing (Park et al., ISCA 2017): every page whose number is a multiple of a distance is an *anchor*, whose
-//! page table entry also says how many pages from it on lie in a row. One entry for an anchor translates them all.
+//! Hybrid coalescing (Park et al., ISCA 2017): every page whose number is a multiple of a distance is an *anchor*,
+//! whose page table entry also says how many pages from it on lie in a row. One entry for an anchor translates them
+//! all.
 //!
-//! The arrays are those of an ordinary second level. That of base pages has anchors too, which are asked where a page has
-//! no entry of its own (ANC-2). The contiguity is read off the page table, as if the system kept it there.
+//! The arrays are those of an ordinary second level. That of base pages has anchors too, which are asked where a page
+//! has no entry of its own (ANC-2). The contiguity is read off the page table, as if the system kept it there.
 
 use super::{ListedSecondLevel, shown};
 use crate::cache::Purpose;

@@ -1,8 +1,8 @@
 //! A skewed-associative second level for several page sizes (Seznec, IEEE Transactions on Computers, 2004).
 //!
-//! A page is looked for in each way with one size, which the way and the bits above the largest size choose: so a lookup
-//! reads one entry in each way, and knows no size. Each size has as many ways as every other; which ones differs from
-//! place to place.
+//! A page is looked for in each way with one size, which the way and the bits above the largest size choose: so a
+//! lookup reads one entry in each way, and knows no size. Each size has as many ways as every other; which ones differs
+//! from place to place.
 
 use super::{ListedSecondLevel, shown};
 use crate::tlb::contract::{EntryView, Lookup};

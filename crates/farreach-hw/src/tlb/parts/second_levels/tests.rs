@@ -277,8 +277,8 @@ fn anchors_without_rows_are_not_there() {
             for step in 0..4000 {
                 state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 let draw = state >> 33;
-                let vpn = if draw % 3 > 0 { draw / 3 % 64 } else { 512 + draw / 3 % (5 << 9) };
-                if draw % 97 == 0 {
+                let vpn = if !draw.is_multiple_of(3) { draw / 3 % 64 } else { 512 + draw / 3 % (5 << 9) };
+                if draw.is_multiple_of(97) {
                     machines.iter_mut().for_each(|m| m.change(0, VpnRange { start: Vpn(vpn), pages: 1 }));
                 }
                 let ends = machines.each_mut().map(|machine| machine.load(&world, vpn));

@@ -1,9 +1,9 @@
 //! A mix TLB (Cox and Bhattacharjee, ASPLOS 2017): one array in sets for all page sizes.
 //!
 //! The set of a lookup is that of its base page, so that no size need be known (MIX-1). A superpage has base pages in
-//! many sets, and an entry in each of these: its *mirrors* (MIX-2). What they cost is won back by coalescing: superpages
-//! that lie in a row in both spaces share an entry, a *bundle* (MIX-3). A mirror that is lost is filled again alone
-//! (MIX-4).
+//! many sets, and an entry in each of these: its *mirrors* (MIX-2). What they cost is won back by coalescing:
+//! superpages that lie in a row in both spaces share an entry, a *bundle* (MIX-3). A mirror that is lost is filled
+//! again alone (MIX-4).
 
 mod sets;
 
