@@ -112,8 +112,9 @@ struct Anchors {
 impl Anchors {
     fn new(params: &Params) -> Result<Anchors, String> {
         let shapes = array_shapes(params, L2.name)?;
-        let of = |(i, shape): (usize, &level::ArrayShape)| shape.orders.iter().map(move |&o| (o, i)).collect::<Vec<_>>();
-        let mut sizes: Vec<(u8, usize)> = shapes.iter().enumerate().flat_map(of).collect();
+        let arrays = shapes.iter().enumerate();
+        let mut sizes: Vec<(u8, usize)> =
+            arrays.flat_map(|(i, shape)| shape.orders.iter().map(move |&order| (order, i))).collect();
         sizes.sort_unstable();
         if sizes.first().is_none_or(|(order, _)| *order > 0) {
             return Err(format!(

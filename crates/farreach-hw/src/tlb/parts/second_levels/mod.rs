@@ -14,7 +14,7 @@ pub const SECOND_LEVEL: Key = Key {
     name: NAME,
     default: PAGES,
     allowed: Allowed::OneOf(&NAMES),
-    about: "what answers misses of the first level: pages: arrays of l2 and l2i; or a second level with keys of its own",
+    about: "what answers misses of the first level; pages: the arrays of l2 and l2i; others have keys of their own",
 };
 
 /// By itself, because the registry is part of the key.
