@@ -201,4 +201,14 @@ mod tests {
         assert_eq!(groups.len(), count, "a group stands in two places, or is called {ALL}");
         assert!(PRESETS.iter().all(|p| p.name.contains('/')));
     }
+
+    #[test]
+    fn every_preset_can_be_built() {
+        for preset in PRESETS {
+            let spec = crate::MachineSpec::parse(preset.name, 0).unwrap_or_else(|why| panic!("{}: {why}", preset.name));
+            if let Some(design) = spec.hardware.tlb() {
+                (design.build)(&spec.params).map(|_| ()).unwrap_or_else(|why| panic!("{}: {why}", preset.name));
+            }
+        }
+    }
 }
