@@ -27,5 +27,5 @@ mod truth;
 mod watch;
 mod world;
 
-pub use subject::{Make, Subject, Traits};
+pub use subject::{Make, Subject, Traits, given};
 pub use suite::{Effort, conform};

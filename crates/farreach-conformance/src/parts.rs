@@ -13,7 +13,9 @@ use crate::tally::need;
 use crate::watch::{apply, ask};
 use crate::world::Event;
 use farreach_hw::tlb::additions::{self, Law, ListedAddition};
-use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered, host, keys_of, tables, walk_caches};
+use farreach_hw::tlb::{
+    Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered, host, keys_of, second_levels, tables, walk_caches,
+};
 use farreach_types::counts::TlbCounts;
 use farreach_types::params::Params;
 use farreach_types::translation::Pte;
@@ -49,7 +51,9 @@ impl Parts {
         let of_caches = kind.iter().flat_map(|kind| kind.laws.iter().map(|law| (walk_caches::PART.to_owned(), law)));
         let host = host::chosen(params);
         let of_host = host.iter().flat_map(|host| host.laws.iter().map(|law| (host::PART.to_owned(), law)));
-        let laws = laws.chain(of_table).chain(of_caches).chain(of_host).collect();
+        let second = second_levels::chosen(params);
+        let of_second = second.iter().flat_map(|second| second.laws.iter().map(|law| (second.name.to_owned(), law)));
+        let laws = laws.chain(of_table).chain(of_caches).chain(of_host).chain(of_second).collect();
         let comparable = additions.iter().all(|listed| (listed.keeps_tlbs)(params));
         let has_default = |name: &str, default: &str| !params.has(name) || params.text(name) == default;
         let has_parts = !additions.is_empty()

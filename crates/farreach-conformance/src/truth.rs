@@ -133,13 +133,20 @@ pub fn no_whole(
     let lone = |e: &&EntryView| e.order > 0 && e.pages.len() == 1 && e.pages[0].0 == 0 && meets(e, asid, pages);
     for e in entries.iter().filter(lone) {
         let second = Vpn(e.base.0 + 1);
-        let listed = entries.iter().any(|x| x.asid == asid && x.pages.iter().any(|page| x.base.0 + page.0 == second.0));
+        let listed = entries.iter().any(|x| x.asid == asid && spans(x, second));
         let answers = [Kind::Load, Kind::Fetch].into_iter().any(|kind| tlb.probe(asid, second, kind).is_some());
         need(listed || !answers || several_cores, || {
             format!("{pages:?} was demoted, and one entry has it all: {e:?}")
         })?;
     }
     Ok(())
+}
+
+/// Whether the entry lists the page, or two pages with it between them, as a run does.
+fn spans(e: &EntryView, vpn: Vpn) -> bool {
+    let page = |i: usize| e.base.0 + e.pages[i].0;
+    let is_run = e.pages.len() == 2 && (page(0)..=page(1)).contains(&vpn.0);
+    is_run || (0..e.pages.len()).any(|i| page(i) == vpn.0)
 }
 
 /// Pages of a range to check: its ends, some between, and those that earlier entries covered.

@@ -8,7 +8,7 @@ use super::cycles::price;
 use super::keys;
 use farreach_hw::cache::levels;
 use farreach_hw::tlb::additions::{self, BACKGROUND_WEIGHT, Counter};
-use farreach_hw::tlb::{host, tables, walk_caches};
+use farreach_hw::tlb::{host, second_levels, tables, walk_caches};
 use farreach_types::counts::{Answered, LedgerLine, PartCounts, TlbCounts};
 use farreach_types::params::Params;
 
@@ -37,7 +37,10 @@ fn counters(name: &str, params: &Params) -> &'static [Counter] {
         tables::PART => tables::chosen(params).map_or(&[], |table| table.counters),
         walk_caches::PART => walk_caches::chosen(params).map_or(&[], |kind| kind.counters),
         host::PART => host::chosen(params).map_or(&[], |host| host.counters),
-        name => additions::listed(name).map_or(&[], |addition| addition.counters),
+        name => match second_levels::listed(name) {
+            Some(second) => second.counters,
+            None => additions::listed(name).map_or(&[], |addition| addition.counters),
+        },
     }
 }
 
@@ -58,7 +61,7 @@ pub(super) fn table_cycles(counts: &TlbCounts, params: &Params) -> f64 {
     counts.parts.get(tables::PART).map_or(0.0, |part| cycles_of(tables::PART, part, params).iter().sum())
 }
 
-/// Cycles of the additions.
+/// Cycles of the additions, and of a second level that counts by itself.
 pub(super) fn addition_cycles(counts: &TlbCounts, params: &Params) -> f64 {
     let additions = counts.parts.iter().filter(|(name, _)| *name != tables::PART);
     additions.map(|(name, part)| cycles_of(name, part, params).iter().sum::<f64>()).sum()

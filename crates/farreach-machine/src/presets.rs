@@ -139,6 +139,13 @@ pub const PRESETS: &[Preset] = presets![
     "since/tpc",
     "since/shadow",
     "since/agile",
+    "since/colt-all",
+    "since/clustered",
+    "since/mix",
+    "since/anchor",
+    "since/skewed",
+    "since/mosaic",
+    "since/tps",
 ];
 
 /// The group of all presets.
@@ -202,5 +209,15 @@ mod tests {
         groups.dedup();
         assert_eq!(groups.len(), count, "a group stands in two places, or is called {ALL}");
         assert!(PRESETS.iter().all(|p| p.name.contains('/')));
+    }
+
+    #[test]
+    fn every_preset_can_be_built() {
+        for preset in PRESETS {
+            let spec = crate::MachineSpec::parse(preset.name, 0).unwrap_or_else(|why| panic!("{}: {why}", preset.name));
+            if let Some(design) = spec.hardware.tlb() {
+                (design.build)(&spec.params).map(|_| ()).unwrap_or_else(|why| panic!("{}: {why}", preset.name));
+            }
+        }
     }
 }

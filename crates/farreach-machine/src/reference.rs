@@ -3,7 +3,7 @@
 use super::hardware::{KIND, SPLIT};
 use farreach_cost as cost;
 use farreach_hw::system::SYSTEMS;
-use farreach_hw::tlb::{DESIGNS, additions, policies, tables};
+use farreach_hw::tlb::{DESIGNS, additions, policies, second_levels, tables};
 use farreach_os as os;
 use farreach_types::params::Key;
 
@@ -38,6 +38,9 @@ pub fn reference() -> Vec<PartKeys> {
     parts.extend(additions.map(|a| choice("Additions to a hierarchy", &additions::BEHIND, a.name, a.about, a.keys)));
     let tables = tables::TABLES.iter();
     parts.extend(tables.map(|t| choice("Page tables of a hierarchy", &tables::TABLE, t.name, t.about, t.keys)));
+    let seconds = second_levels::SECOND_LEVELS.iter();
+    let key = &second_levels::SECOND_LEVEL;
+    parts.extend(seconds.map(|s| choice("Second levels of a hierarchy", key, s.name, s.about, s.keys)));
     let policies = policies::POLICIES.iter();
     parts.extend(
         policies.map(|p| choice("Replacement in a second level", &policies::L2_REPLACEMENT, p.name, p.about, p.keys)),

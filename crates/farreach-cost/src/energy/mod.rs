@@ -166,6 +166,7 @@ impl Account<'_> {
         for (key, only) in [
             ("guest", "none"),
             ("walk_levels", "4"),
+            ("second_level", "pages"),
             ("l2i", "shared"),
             ("coalesce", "4096"),
             ("l2_fracture", "false"),
@@ -180,6 +181,7 @@ impl Account<'_> {
             ("cluster_pages", "8"),
             ("cluster_ways", "0"),
             ("cluster_frames", "group"),
+            ("cluster_beside", "none"),
         ] {
             self.only(key, only);
         }
@@ -198,7 +200,7 @@ impl Account<'_> {
             let entries = self.params.int("cluster_entries");
             let of = self.synthesised("clusters", Some(entries));
             self.structure(&format!("clusters, {entries} entries"), of, "lookups", fetch + data, counts.misses);
-        } else {
+        } else if self.params.has("l2") {
             for ArrayShape { orders, entries, ways } in self.arrays("l2") {
                 let of = match (&orders[..], ways) {
                     ([0], 4) => self.synthesised("l2", Some(entries as u64)),

@@ -2,12 +2,12 @@
 
 use super::contract::Design;
 use super::designs::{
-    clustered, complete_subblock, hierarchy, integrated, partial_subblock, segment, single, skewed, superpage,
-    two_level,
+    complete_subblock, hierarchy, integrated, partial_subblock, segment, single, skewed, superpage, two_level,
 };
-use super::parts::additions::{self, BACKGROUND_WEIGHT, BEHIND};
+use super::parts::additions::{self, BACKGROUND_WEIGHT, BEHIND, runs::RUN_BEYOND};
 use super::parts::hierarchy::host::{self, HOST};
 use super::parts::hierarchy::walk_caches::{self, PWC_KIND};
+use super::parts::second_levels::{self, SECOND_LEVEL, clustered::CLUSTER_BESIDE};
 use super::parts::store::policies::{self, L2_REPLACEMENT};
 use super::parts::tables::{self, TABLE};
 use crate::cache::levels::CACHE_L2_REPLACEMENT;
@@ -24,7 +24,7 @@ pub const DESIGNS: &[&Design] = &[
     &two_level::DESIGN,
     &hierarchy::DESIGN,
     &hierarchy::RANGE,
-    &clustered::DESIGN,
+    &hierarchy::CLUSTERED,
     &hierarchy::COALESCED,
     &segment::DESIGN,
     &skewed::DESIGN,
@@ -38,34 +38,51 @@ pub fn design(kind: &str) -> Option<&'static Design> {
 /// A key that chooses parts by name, and the keys of the part of a name.
 pub type Choice = (&'static Key, fn(&str) -> Option<&'static [&'static Key]>);
 
-/// The keys that choose parts of a hierarchy.
-pub const CHOICES: [Choice; 5] = [
+/// The keys that choose parts of a hierarchy. Parts have keys that choose, too, behind those that choose them.
+pub const CHOICES: [Choice; 6] = [
     (&BEHIND, |name| additions::listed(name).map(|listed| listed.keys)),
     (&TABLE, |name| tables::listed(name).map(|listed| listed.keys)),
+    (&SECOND_LEVEL, second_levels::keys),
     (&L2_REPLACEMENT, |name| policies::listed(name).map(|listed| listed.keys)),
     (&PWC_KIND, |name| walk_caches::listed(name).map(|listed| listed.keys)),
     (&HOST, |name| host::listed(name).map(|listed| listed.keys)),
 ];
 
+/// Keys of parts that came after results of these parts. Results do not name them at their defaults (HW-4).
+const LATER: [&Key; 2] = [&RUN_BEYOND, &CLUSTER_BESIDE];
+
 /// The parts that have a key of this name, each with the key that chooses it.
 pub fn parts_with(key: &str) -> impl Iterator<Item = (&'static Key, &'static str)> {
     let additions = additions::ADDITIONS.iter().map(|part| (&BEHIND, part.name, part.keys));
     let tables = tables::TABLES.iter().map(|part| (&TABLE, part.name, part.keys));
+    let seconds = second_levels::SECOND_LEVELS.iter().map(|part| (&SECOND_LEVEL, part.name, part.keys));
     let policies = policies::POLICIES.iter().map(|part| (&L2_REPLACEMENT, part.name, part.keys));
-    let parts = additions.chain(tables).chain(policies);
+    let parts = additions.chain(tables).chain(seconds).chain(policies);
     parts.filter(move |(_, _, keys)| keys.iter().any(|own| own.name == key)).map(|(choice, name, _)| (choice, name))
 }
 
-/// The keys of a design in a machine with these values: its own, and those of the parts that the values choose.
+/// The keys of a design in a machine with these values: its own, and those of the parts that the values choose. Another
+/// second level than arrays of pages has no use for their keys.
 pub fn keys_of(design: &Design, given: &Map<String, Json>) -> Vec<&'static Key> {
     let mut keys = design.keys.to_vec();
-    for (choice, part) in CHOICES.iter().filter(|(choice, _)| design.keys.iter().any(|key| key.name == choice.name)) {
-        let names = choice.words(given);
-        for key in names.iter().filter_map(|name| part(name)).flatten() {
-            // A kind may have a key for reasons of its own.
-            if keys.iter().all(|known| known.name != key.name) {
-                keys.push(key);
-            }
+    let has = |keys: &[&Key], name: &str| keys.iter().any(|key| key.name == name);
+    if has(&keys, SECOND_LEVEL.name)
+        && let [name] = &SECOND_LEVEL.words(given)[..]
+        && let Some(chosen) = second_levels::listed(name)
+    {
+        let of_pages = second_levels::keys(SECOND_LEVEL.default).unwrap_or_default();
+        keys.retain(|key| !has(of_pages, key.name) || has(chosen.keys, key.name));
+    }
+    for (choice, part) in CHOICES {
+        if has(&keys, choice.name) {
+            let names = choice.words(given);
+            let of_parts: Vec<_> = names.iter().filter_map(|name| part(name)).flatten().copied().collect();
+            of_parts.into_iter().for_each(|key| {
+                // A kind may have a key for reasons of its own.
+                if !has(&keys, key.name) {
+                    keys.push(key)
+                }
+            });
         }
     }
     keys
@@ -75,6 +92,7 @@ pub fn keys_of(design: &Design, given: &Map<String, Json>) -> Vec<&'static Key> 
 /// result without it (HW-4). They have always named the host.
 pub fn idle_choices(params: &Params) -> impl Iterator<Item = &'static str> {
     let is_idle = |key: &Key| params.has(key.name) && params.words(key.name) == [key.default];
+    let is_default = |key: &Key| params.as_json().get(key.name) == key.check(&key.default.into()).ok().as_ref();
     CHOICES
         .iter()
         .map(|(key, _)| key.name)
@@ -84,4 +102,5 @@ pub fn idle_choices(params: &Params) -> impl Iterator<Item = &'static str> {
             // It prices parts alone.
             params.has(name) && [&BEHIND, &TABLE].iter().all(|key| is_idle(key))
         }))
+        .chain(LATER.into_iter().filter(move |key| is_default(key)).map(|key| key.name))
 }

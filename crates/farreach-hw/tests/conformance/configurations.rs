@@ -1,6 +1,8 @@
 //! The tested configurations of the designs: those listed here, and those derived from the keys of every design.
 
-use farreach_hw::tlb::{Design, additions, host, tables, walk_caches};
+use farreach_conformance::given;
+use farreach_hw::tlb::second_levels::{SECOND_LEVEL, SECOND_LEVELS};
+use farreach_hw::tlb::{Design, additions, host, keys_of, tables, walk_caches};
 use farreach_types::params::{Allowed, Key};
 
 /// Small ones, so that entries are often replaced. A design needs no line here, except for combinations of keys.
@@ -60,6 +62,20 @@ const LISTED: &[(&str, &str)] = &[
     ("hierarchy", "l1d=4K:8/4,l1i=4K:8,l2=4K|64K|1M:32/8,l2_replacement=itp"),
     ("hierarchy", "l1d=4K:4,l1i=4K:4,l2=4K:12,l2_replacement=itp,itp_from_oldest=2,itp_hits=3"),
     ("hierarchy", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4,replacement=fifo,l2_replacement=plru"),
+    ("hierarchy", "l1d=4K:4+64K:4,l1i=4K:4,second_level=mix,mix_entries=32,mix_ways=4,mix_bundle=4,replacement=random"),
+    ("hierarchy", "l1d=4K:8,l1i=4K:4,second_level=anchor,l2=4K|64K|2M:32/4,anchor_distance=512,replacement=fifo"),
+    ("hierarchy", "l1d=4K:8,l1i=4K:4,second_level=anchor,l2=4K:16/4+1M:4,anchor_distance=64,pwc_pd=4"),
+    ("hierarchy", "l1d=4K:4,l1i=4K:4,second_level=skewed,skew_entries=24,skew_ways=3,skew_sizes=4K+64K+1M"),
+    ("hierarchy", "l1d=4K:4,l1i=4K:4,second_level=mosaic,mosaic_entries=16,mosaic_ways=4,mosaic_fill=all"),
+    (
+        "hierarchy",
+        "l1d=4K:4,l1i=4K:4,second_level=clustered,cluster_entries=16,cluster_ways=4,cluster_pages=4,cluster_frames=run,\
+         behind=runs,run_entries=4,run_beyond=4",
+    ),
+    (
+        "hierarchy",
+        "l1d=4K:4,l1i=4K:4,second_level=clustered,cluster_entries=8,cluster_ways=4,cluster_beside=4K:16/4+1M:4",
+    ),
     ("range", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4,range_hint=always,range_entries=4"),
     ("clustered", "l1d=4K:8/4,l1i=4K:8,cluster_entries=16"),
     ("coalesced", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4,run_entries=4,run_pages=64"),
@@ -111,7 +127,35 @@ pub fn of(design: &Design) -> Vec<Configuration> {
     if design.keys.iter().any(|key| key.name == additions::BEHIND.name) {
         add_parts(first, design.kind == "hierarchy", &mut all);
     }
+    if named(SECOND_LEVEL.name).is_some() {
+        add_second_levels(design, first, &mut all);
+    }
     all
+}
+
+/// Every second level of the registry, with small arrays in small sets. On kind `hierarchy` also with every other value
+/// of each of its keys, and with every addition. One that refuses these arrays is a failure.
+fn add_second_levels(design: &Design, first: &str, into: &mut Vec<Configuration>) {
+    let varied = design.kind == "hierarchy";
+    for listed in SECOND_LEVELS {
+        let choice = format!("{}={}", SECOND_LEVEL.name, listed.name);
+        let known = keys_of(design, &given(&choice));
+        let is_known = |pair: &&str| known.iter().any(|key| pair.split('=').next() == Some(key.name));
+        let mut chosen: Vec<String> = first.split(',').filter(is_known).map(String::from).collect();
+        chosen.push(choice);
+        for key in listed.keys {
+            let small = [("_entries", 16), ("_ways", 2)].into_iter().find(|(end, _)| key.name.ends_with(end));
+            chosen.extend(small.map(|(_, n)| format!("{}={n}", key.name)));
+        }
+        let chosen = chosen.join(",");
+        into.push(Configuration { keys: chosen.clone(), long: varied, may_be_refused: false });
+        listed.keys.iter().filter(|_| varied).for_each(|key| add_variations(&chosen, key, into));
+        // Entries of POM change their slots as others leave, which the suite takes for news.
+        for addition in additions::ADDITIONS.iter().filter(|addition| varied && addition.name != "pom") {
+            let keys = format!("{chosen},{}={}", additions::BEHIND.name, addition.name);
+            into.push(Configuration { keys, long: false, may_be_refused: true });
+        }
+    }
 }
 
 /// Every addition, page table, kind of walk caches and host of the registries, with small arrays; `varied`: also with

@@ -1,5 +1,6 @@
 //! The tests of farreach-hw.
 
+mod coalesce_oracle;
 mod mmu_oracle;
 mod oracle_golden;
 mod parts_oracle;

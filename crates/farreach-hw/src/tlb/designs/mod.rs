@@ -1,6 +1,5 @@
 //! The designs, a file each. A design knows the contract and the parts.
 
-pub mod clustered;
 pub mod complete_subblock;
 pub mod hierarchy;
 pub mod integrated;

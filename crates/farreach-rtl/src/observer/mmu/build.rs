@@ -101,6 +101,8 @@ pub(super) fn structures(machine: &str, kind: &str, params: &Params, checker: &C
     build.only("l2_replacement", "same")?;
     build.only("behind", "[\"none\"]")?;
     build.only("table", "radix")?;
+    build.only("second_level", "pages")?;
+    build.only("cluster_beside", "[\"none\"]")?;
     build.only("kernel_segment", "none")?;
     build.only("cluster_ways", "0")?;
     build.only("cluster_frames", "group")?;

@@ -15,7 +15,7 @@
 use super::prefetch::PREDICTORS_ON_SWITCH;
 use super::{Account, Addition, By, Context, Counter, Law, ListedAddition, Miss, Victim, only_native, shown};
 use crate::tlb::contract::{EntryView, Lookup};
-use crate::tlb::designs::clustered::CLUSTER_ENTRIES;
+use crate::tlb::parts::second_levels::clustered::CLUSTER_ENTRIES;
 use crate::tlb::keys::PROCESS_IDS;
 use crate::tlb::parts::hierarchy::L2I;
 use farreach_types::addr::{Asid, Vpn, VpnRange};

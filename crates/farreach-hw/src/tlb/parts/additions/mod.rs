@@ -8,12 +8,12 @@
 
 mod speculation;
 #[cfg(test)]
-mod tests;
+pub(in crate::tlb) mod tests;
 
-use super::hierarchy::SecondLevel;
 use super::hierarchy::level::Level;
 use super::hierarchy::walk::by_caches;
 use super::hierarchy::walker::Walker;
+use super::hierarchy::{SecondLevel, check_native};
 use super::tables::{Tables, Walked};
 use crate::cache::{Begins, Port, Purpose};
 use crate::tlb::contract::{EntryView, Lookup};
@@ -136,7 +136,7 @@ impl Context<'_> {
         let memory: &mut MemoryCounts = &mut self.counts.parts.at(self.part).memory;
         match &mut self.tables {
             Some(tables) => tables.walk_ahead((asid, vpn), self.table, self.port, memory),
-            None => self.walker.walk_ahead((asid, vpn), fills, self.table, self.port, memory),
+            None => self.walker.walk_ahead((asid, vpn), (Purpose::Background, fills), self.table, self.port, memory),
         }
     }
 
@@ -153,7 +153,10 @@ impl Context<'_> {
     /// Fills a mapped page into the second level, as a walk does, but not into the first.
     pub fn fill_second(&mut self, at: Lookup, pte: Pte) -> Option<Victim> {
         let page = Translation { pfn: pte.pfn, attr: pte.attr };
-        self.second.fill(at, page, pte.order, self.table, self.counts)
+        let merges = self.counts.merges;
+        let victim = self.second.fill(at, page, pte.order, self.table, self.counts);
+        self.counts.merges = merges; // of misses alone
+        victim
     }
 }
 
@@ -324,20 +327,7 @@ impl ListedAddition {
 
 /// Refuses virtual machines, several cores and larger base pages (HW-12), for additions that no rule defines there.
 fn only_native(params: &Params) -> Result<(), String> {
-    use super::hierarchy::{cores::CORES, host::GUEST};
-    use farreach_types::params::PAGE_SIZE;
-    let refuse = |with: String, why: &str| Err(format!("{} is not allowed with {with}: {why}", shown(params)));
-    let (guest, cores) = (params.text(GUEST.name), params.int(CORES.name));
-    if guest != GUEST.default {
-        return refuse(format!("guest = {guest}"), "it is not defined in virtual machines (HW-12); guest must be none");
-    }
-    if cores > 1 {
-        return refuse(format!("cores = {cores}"), "it is not defined on several cores (HW-12); cores must be 1");
-    }
-    if params.int(PAGE_SIZE.name) != 4096 {
-        return refuse("such a page_size".into(), "its tables are those of x86-64; page_size must be 4K");
-    }
-    Ok(())
+    check_native(params, &shown(params))
 }
 
 /// The key of the additions with its value, for messages.
@@ -395,5 +385,6 @@ additions! {
     spot,
     dppred,
     asap,
+    tps,
     prefetch,
 }

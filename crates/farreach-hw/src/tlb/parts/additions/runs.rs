@@ -52,11 +52,20 @@ pub const RUN_FILLS_L2: Key = Key {
     about: "a page that was walked for is filled into the second level too where it is part of a run",
 };
 
+/// COL-1.
+pub const RUN_BEYOND: Key = Key {
+    name: "run_beyond",
+    default: "1",
+    allowed: Allowed::PowerOfTwo { min: 1, max: 1 << LINE },
+    about: "base pages whose run in the line of the page table lies in one aligned group of so many are left to the \
+            second level; 1: none are, so that single pages can join a run too",
+};
+
 /// The addition as the registry knows it.
 pub const LISTED: ListedAddition = ListedAddition {
     name: "runs",
     about: "a fully associative TLB of runs that grow and join (CoLT-FA)",
-    keys: &[&RUN_ENTRIES, &RUN_PAGES, &RUN_ORDER, &RUN_FILLS_L2],
+    keys: &[&RUN_ENTRIES, &RUN_PAGES, &RUN_ORDER, &RUN_FILLS_L2, &RUN_BEYOND],
     check: |params| host::check(params, "behind = runs", Entries::Runs),
     is_beside: true,
     keeps_tlbs: |_| false,
@@ -72,6 +81,24 @@ pub(in crate::tlb) fn reach(params: &Params) -> u64 {
 /// The number of translations that an entry counts as.
 fn translations(span: &Span) -> u64 {
     if span.order > 0 { 1 } else { span.range.pages }
+}
+
+/// The pages of its line that make a run with this page, as far as these are wanted.
+fn run_in_line(
+    (asid, vpn): (Asid, Vpn),
+    page: Translation,
+    table: &dyn PageTableView,
+    wanted: impl Fn(u64) -> bool,
+) -> Range {
+    let line = vpn.align_down(LINE).0;
+    let joins = |v: &u64| {
+        let pte = table.pte(asid, Vpn(*v));
+        pte.is_some_and(|p| p.pfn.0.wrapping_sub(page.pfn.0) == v.wrapping_sub(vpn.0) && p.attr == page.attr)
+            && wanted(*v)
+    };
+    let before = (line..vpn.0).rev().take_while(joins).count() as u64;
+    let after = (vpn.0 + 1..line + (1 << LINE)).take_while(joins).count() as u64;
+    Range { first: Vpn(vpn.0 - before), pages: before + 1 + after, pfn: Pfn(page.pfn.0 - before), attr: page.attr }
 }
 
 /// The array. Runs are spans of order 0.
@@ -96,15 +123,7 @@ impl Runs {
 
     /// The pages of its line that make a run with this page and are in no entry.
     fn run_in_line(&self, (asid, vpn): (Asid, Vpn), page: Translation, table: &dyn PageTableView) -> Range {
-        let line = vpn.align_down(LINE).0;
-        let joins = |v: &u64| {
-            let pte = table.pte(asid, Vpn(*v));
-            pte.is_some_and(|p| p.pfn.0.wrapping_sub(page.pfn.0) == v.wrapping_sub(vpn.0) && p.attr == page.attr)
-                && self.spans.find(asid, Vpn(*v)).is_none()
-        };
-        let before = (line..vpn.0).rev().take_while(joins).count() as u64;
-        let after = (vpn.0 + 1..line + (1 << LINE)).take_while(joins).count() as u64;
-        Range { first: Vpn(vpn.0 - before), pages: before + 1 + after, pfn: Pfn(page.pfn.0 - before), attr: page.attr }
+        run_in_line((asid, vpn), page, table, |v| self.spans.find(asid, Vpn(v)).is_none())
     }
 
     /// The slot of a run that this one continues, or that continues it, so that together they are not too long.
@@ -176,6 +195,8 @@ struct Coalesced {
     runs: Runs,
     first: bool,
     fills_l2: bool,
+    /// log2 of the pages of `run_beyond`.
+    beyond: u32,
     process_ids: bool,
 }
 
@@ -189,8 +210,20 @@ impl Coalesced {
             },
             first: params.text(RUN_ORDER.name) == "first",
             fills_l2: params.flag(RUN_FILLS_L2.name),
+            beyond: params.int(RUN_BEYOND.name).trailing_zeros(),
             process_ids: params.flag("process_ids"),
         })
+    }
+
+    /// COL-1: whether the run of this page in its line, whatever entries have of it, lies in one aligned group of
+    /// `run_beyond`.
+    fn is_within_group(&self, (asid, vpn): (Asid, Vpn), page: Translation, table: &dyn PageTableView) -> bool {
+        if self.beyond == 0 {
+            return false;
+        }
+        let run = run_in_line((asid, vpn), page, table, |_| true);
+        let last = Vpn(run.first.0 + run.pages - 1);
+        run.first.align_down(self.beyond) == last.align_down(self.beyond)
     }
 }
 
@@ -227,6 +260,7 @@ impl Addition for Coalesced {
     fn leaves_to_second(&mut self, miss: &Miss, _: By, order: u8, context: &mut Context) -> bool {
         let (at, page) = (miss.at, Translation { pfn: miss.pte.pfn, attr: miss.pte.attr });
         let taken = match leaf_level(order, RADIX) {
+            0 if self.is_within_group((at.asid, at.vpn), page, context.table) => return true,
             0 => {
                 let run = self.runs.run_in_line((at.asid, at.vpn), page, context.table);
                 self.runs.fill(at.asid, run, context.counts)

@@ -8,6 +8,7 @@ use super::walk_caches::PWC_KIND;
 use crate::cache::levels::LEVEL_KEYS;
 use crate::tlb::keys::{L1_REPLACEMENT, PROCESS_IDS, REPLACEMENT, SEED};
 use crate::tlb::parts::additions::{BACKGROUND_WEIGHT, BEHIND};
+use crate::tlb::parts::second_levels::SECOND_LEVEL;
 use crate::tlb::parts::store::policies::L2_REPLACEMENT;
 use crate::tlb::parts::tables::TABLE;
 use farreach_types::joined_keys;
@@ -100,5 +101,9 @@ const OWN_KEYS: &[&Key] = &[
 /// are [`crate::tlb::keys_of`]'s.
 pub(in crate::tlb) const FIRST_LEVEL_KEYS: &[&Key] =
     joined_keys!(OWN_KEYS, &LEVEL_KEYS, &host::KEYS, &[&BEHIND, &BACKGROUND_WEIGHT, &TABLE]);
+/// Keys of a second level of page TLBs.
+pub(in crate::tlb) const PAGING_KEYS: &[&Key] = &[&L2, &L2I, &L2_FRACTURE, &L2_REPLACEMENT];
 /// Keys of a hierarchy with a second level of page TLBs.
-pub(in crate::tlb) const KEYS: &[&Key] = joined_keys!(FIRST_LEVEL_KEYS, &[&L2, &L2I, &L2_FRACTURE, &L2_REPLACEMENT]);
+pub(in crate::tlb) const KEYS: &[&Key] = joined_keys!(FIRST_LEVEL_KEYS, PAGING_KEYS);
+/// The same, where another second level can be chosen.
+pub(in crate::tlb) const OPEN_KEYS: &[&Key] = joined_keys!(KEYS, &[&SECOND_LEVEL]);

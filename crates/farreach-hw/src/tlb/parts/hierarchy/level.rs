@@ -41,10 +41,38 @@ impl Leaf {
     }
 }
 
+/// What an entry for an aligned group of pages has beside its tag.
 #[derive(Clone, Copy, Default)]
-struct Mapping {
+pub(in crate::tlb) struct Mapping {
+    /// Frame of the first page.
     pfn: Pfn,
     attr: Attr,
+}
+
+impl Mapping {
+    /// The group of `2^order` pages that holds a page with this translation.
+    #[inline]
+    pub fn around(page: Translation, order: u8) -> Mapping {
+        let Leaf { pfn, attr, .. } = Leaf::around(page, order);
+        Mapping { pfn, attr }
+    }
+    /// The translation of a page of such a group.
+    #[inline]
+    pub fn translate(&self, order: u8, vpn: Vpn) -> Translation {
+        Leaf { order, pfn: self.pfn, attr: self.attr }.translate(vpn)
+    }
+    /// The entry with it, for display.
+    pub fn view(&self, slot: usize, tag: Tag) -> EntryView {
+        EntryView {
+            slot,
+            asid: tag.asid(),
+            base: tag.base(),
+            order: tag.order(),
+            pages: vec![(0, Translation { pfn: self.pfn, attr: self.attr }, false)],
+            sb_enabled: None,
+            used: None,
+        }
+    }
 }
 
 impl Contents for Mapping {
@@ -286,10 +314,9 @@ impl Level {
             counts.covered_drops += self.drop_overlapping(asid, covered, 0, unfiltered);
         }
         let array = self.sizes.iter().find(|&&(o, _)| o == order).expect("one of its sizes").1;
-        let Leaf { pfn, attr, .. } = Leaf::around(page, order);
         let store = &mut self.arrays[array];
         let tag = Tag::of(asid, vpn, order);
-        store.fill(tag, Mapping { pfn, attr }, tag.part(vpn), counts, unfiltered)
+        store.fill(tag, Mapping::around(page, order), tag.part(vpn), counts, unfiltered)
     }
 
     /// The entry that the last fill of an entry of `order` evicted. Only after a fill that did.
@@ -319,18 +346,7 @@ impl Level {
     /// Its entries; slots go on from `before`, array by array.
     pub fn views(&self, mut before: usize, into: &mut Vec<EntryView>) {
         for store in &self.arrays {
-            into.extend(store.slots().map(|slot| {
-                let (tag, m) = (store.tag(slot), store.get(slot));
-                EntryView {
-                    slot: before + slot as usize,
-                    asid: tag.asid(),
-                    base: tag.base(),
-                    order: tag.order(),
-                    pages: vec![(0, Translation { pfn: m.pfn, attr: m.attr }, false)],
-                    sb_enabled: None,
-                    used: None,
-                }
-            }));
+            into.extend(store.slots().map(|slot| store.get(slot).view(before + slot as usize, store.tag(slot))));
             before += store.entries();
         }
     }

@@ -12,14 +12,16 @@ mod keys;
 pub(in crate::tlb) mod level;
 pub(in crate::tlb) mod nodes;
 mod paging;
+mod second;
 pub mod walk;
 pub mod walk_caches;
 pub(in crate::tlb) mod walker;
 
 pub use keys::{COALESCE, HIERARCHY_REPLACEMENT, L1D, L1I, L2, L2_DATA_CYCLES, L2_FETCH_CYCLES, L2_FRACTURE, L2I};
-pub(in crate::tlb) use keys::{FIRST_LEVEL_KEYS, KEYS};
+pub(in crate::tlb) use keys::{FIRST_LEVEL_KEYS, KEYS, OPEN_KEYS, PAGING_KEYS};
 pub use level::{ArrayShape, array_shapes};
 pub(in crate::tlb) use paging::{Paging, check_replacement};
+pub(in crate::tlb) use second::{Rest, SecondLevel, check_native};
 
 use crate::cache::Port;
 use crate::tlb::contract::{
@@ -34,48 +36,12 @@ use crate::tlb::parts::tables::Tables;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
-use farreach_types::params::Params;
+use farreach_types::params::{Key, Params};
 use farreach_types::translation::{PageTableView, Pte, Translation};
 use level::Level;
 use std::ops::Range;
 use walk::by_caches;
 use walker::{Walker, coalesced};
-
-/// The level that answers misses of the first. It does not take part in filtering: it sees only such misses.
-pub(in crate::tlb) trait SecondLevel: Send {
-    /// Answers a miss of the first level: the translation, and the order of the entry that the first level gets.
-    fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)>;
-    /// A walk found the page in a mapping of `2^order` pages, or pages that can be taken for one. Returns the entry that
-    /// it evicts.
-    fn fill(
-        &mut self,
-        at: Lookup,
-        page: Translation,
-        order: u8,
-        table: &dyn PageTableView,
-        counts: &mut TlbCounts,
-    ) -> Option<Victim>;
-    /// Where it wants the address of the latest fetch before each lookup (HW-6), and the policy that needs it.
-    fn pc(&mut self) -> Option<(&mut u64, &'static str)> {
-        None
-    }
-    /// Whether this level serves lookups of this side, so that its evictions count.
-    fn takes(&self, kind: Kind) -> bool;
-    /// This function and the next two return how many translations were dropped.
-    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool) -> u64;
-    fn drop_space(&mut self, asid: Asid) -> u64;
-    fn switch(&mut self, to: Asid) -> u64;
-    /// The translation it would give, without regard to the first level.
-    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation>;
-    /// See [`Capabilities::set_bits`].
-    fn set_bits(&self, _largest: u8) -> Result<Range<u32>, String> {
-        Err("behind the first level it has an array whose entries are not in sets of pages".into())
-    }
-    /// Its entries, slots from `before` on.
-    fn views(&self, before: usize, into: &mut Vec<EntryView>);
-    /// All its slots.
-    fn entries(&self) -> usize;
-}
 
 /// Translation in the first dimension, the only one outside virtual machines.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -173,6 +139,10 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             ignored_report: Unfiltered::unread(),
             counts,
         };
+        if let Some((listed, part)) = hierarchy.second.part() {
+            let names: Vec<_> = listed.counters.iter().map(|counter| counter.name).collect();
+            *part = hierarchy.counts.parts.add(listed.name, &names);
+        }
         if let Some((_, policy)) = hierarchy.second.pc() {
             hierarchy.needs_fetches = Some(format!("{} = {policy}", L2_REPLACEMENT.name));
         }
@@ -246,6 +216,8 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
             self.counts.fills += 1;
             self.walk(at, pte, by);
+            let Hierarchy { second, walker, port, counts, .. } = self;
+            second.walked(at, pte, &mut Rest { table, walker, port, counts });
             self.counts.preloaded += (1 << order) - (1 << own);
         }
         if self.additions.is_empty() {
@@ -285,7 +257,11 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             holds &= addition.leaves_to_second(&miss, by, order, context);
             None
         });
+        let merges = self.counts.merges;
         let victim = if holds { self.second.fill(at, page, order, table, &mut self.counts) } else { None };
+        if by != By::Walk {
+            self.counts.merges = merges; // of misses alone
+        }
         self.untold = Some(Filled { miss, by, victim });
     }
 
@@ -566,7 +542,8 @@ pub(in crate::tlb) fn count_second_level_hit(counts: &mut TlbCounts, kind: Kind)
     }
 }
 
-/// Bytes that the page TLBs map at best: of the first level for data, or of the second.
+/// Bytes that the first level for data maps at best, or a second level of page TLBs.
 pub(in crate::tlb) fn reach(params: &Params) -> u64 {
-    level::reach(params, L1D.name).max(level::reach(params, L2.name))
+    let of = |key: &Key| if params.has(key.name) { level::reach(params, key.name) } else { 0 };
+    of(&L1D).max(of(&L2))
 }

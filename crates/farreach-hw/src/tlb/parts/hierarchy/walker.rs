@@ -114,13 +114,13 @@ impl Walker {
         self.read(Entry::on_the_way(asid, vpn, level))
     }
 
-    /// A walk in the background (PB-7), on the account of an addition: as a demand walk, but it ends at the first entry
-    /// that is absent, and may be for a page that is not mapped. `fills`: what it reads is cached. Not in virtual
-    /// machines.
+    /// A walk in the background (PB-7), on the account of a part: as a demand walk, but it ends at the first entry that
+    /// is absent, and may be for a page that is not mapped. Or one that the program waits for. `fills`: what it reads
+    /// is cached. Not in virtual machines.
     pub fn walk_ahead(
         &mut self,
         (asid, vpn): (Asid, Vpn),
-        fills: bool,
+        (purpose, fills): (Purpose, bool),
         table: &dyn PageTableView,
         port: &mut Port,
         memory: &mut MemoryCounts,
@@ -131,7 +131,7 @@ impl Walker {
         let path = self.path(asid, vpn, last);
         let Walker { caches, nodes, .. } = self;
         let walked = Walked { references: 0, by_level: [0; 5], found };
-        caches.with(Ahead { path, fills, walked, nodes: nodes.as_mut(), port, memory })
+        caches.with(Ahead { path, purpose, fills, walked, nodes: nodes.as_mut(), port, memory })
     }
 
     /// As [`Walker::walk`], where the guest's registers gave the guest physical address: only the host's dimension is
@@ -272,6 +272,7 @@ impl WithCaches for Demand<'_> {
 /// A walk in the background.
 struct Ahead<'a> {
     path: Path,
+    purpose: Purpose,
     fills: bool,
     walked: Walked,
     nodes: Option<&'a mut Nodes>,
@@ -283,7 +284,7 @@ impl WithCaches for Ahead<'_> {
     type Out = Walked;
 
     fn with<C: WalkCache>(self, caches: &mut C) -> Walked {
-        let Ahead { path, fills, mut walked, mut nodes, port, memory } = self;
+        let Ahead { path, purpose, fills, mut walked, mut nodes, port, memory } = self;
         let from = caches.begin(&path);
         for level in (path.leaf..from).rev() {
             if C::COUNTS && level > path.leaf && caches.saves(&path, level) {
@@ -293,7 +294,7 @@ impl WithCaches for Ahead<'_> {
             walked.by_level[usize::from(level)] += 1;
             let entry = Entry::on_the_way(path.asid, path.vpn, level);
             let address = nodes.as_mut().map_or(0, |nodes| nodes.address(entry));
-            port.step(Purpose::Background, &[address], memory);
+            port.step(purpose, &[address], memory);
             if fills && level > path.leaf {
                 caches.read(&path, level);
             }

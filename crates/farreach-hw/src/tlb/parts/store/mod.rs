@@ -310,15 +310,36 @@ impl<C: Contents> Store<C> {
     #[inline(always)]
     pub fn make_room(&mut self, tag: Tag, keep: u32, counts: &mut TlbCounts, unfiltered: &mut Unfiltered) -> u32 {
         let slot = if self.geometry.function == SetFunction::Skewed {
-            self.skewed_victim(tag, unfiltered)
+            self.skewed_victim(tag, &|_| true, unfiltered)
         } else {
             let set = self.geometry.set(tag.group());
             let victim = self.replacement.victim(set, self.index.nodes(), unfiltered);
             victim.unwrap_or_else(|| self.clear_all_used(set, unfiltered))
         };
-        if slot == keep {
-            return slot;
+        if slot != keep {
+            self.vacate(slot, tag, counts, unfiltered);
         }
+        slot
+    }
+
+    /// As [`Store::fill`] with part 0, in one of the ways that may hold the entry. For skewed sets.
+    pub fn fill_in_ways(
+        &mut self,
+        tag: Tag,
+        contents: C,
+        may: &dyn Fn(usize) -> bool,
+        counts: &mut TlbCounts,
+        unfiltered: &mut Unfiltered,
+    ) {
+        let slot = self.skewed_victim(tag, may, unfiltered);
+        self.vacate(slot, tag, counts, unfiltered);
+        let used = self.replacement.replay_is_final();
+        self.index.insert(slot, tag, Entry { contents, filtered_parts: 0, used });
+    }
+
+    /// Evicts the entry of a slot, if there is one, for a new entry with this tag.
+    #[inline(always)]
+    fn vacate(&mut self, slot: u32, tag: Tag, counts: &mut TlbCounts, unfiltered: &mut Unfiltered) {
         let Node { tag: old, entry: Entry { filtered_parts, .. }, .. } = *self.index.get(slot);
         let evicts = self.index.get(slot).is_valid();
         if evicts {
@@ -335,15 +356,16 @@ impl<C: Contents> Store<C> {
         if let Some(former) = self.replacement.entered(slot, evicts, unfiltered) {
             self.unfilter(former, unfiltered);
         }
-        slot
     }
 
-    /// The slot for a new entry, one in each way to choose from. Used bits are always reported when they are cleared.
+    /// The slot for a new entry, one in each way that may hold it to choose from. Used bits are always reported when
+    /// they are cleared.
     #[inline(never)]
-    fn skewed_victim(&mut self, tag: Tag, unfiltered: &mut Unfiltered) -> u32 {
+    fn skewed_victim(&mut self, tag: Tag, may: &dyn Fn(usize) -> bool, unfiltered: &mut Unfiltered) -> u32 {
         let mut candidates = std::mem::take(&mut self.found);
         candidates.clear();
-        candidates.extend(self.geometry.skewed_slots(tag.group()));
+        let slots = self.geometry.skewed_slots(tag.group()).enumerate();
+        candidates.extend(slots.filter(|(way, _)| may(*way)).map(|(_, slot)| slot));
         let victim = self.replacement.victim_among(&candidates, self.index.nodes(), unfiltered).unwrap_or_else(|| {
             for &slot in &candidates {
                 self.index.get_mut(slot).entry.used = false;

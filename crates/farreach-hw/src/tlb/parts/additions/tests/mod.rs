@@ -2,13 +2,14 @@
 
 mod hand;
 mod streams;
-mod world;
+pub(in crate::tlb) mod world;
 
 use super::{ADDITIONS, ListedAddition};
 use crate::cache::Levels;
 use crate::cache::levels::LINE_SHIFT;
 use crate::tlb::contract::{EntryView, Lookup, Outcome, Tlb};
 use crate::tlb::filter::Unfiltered;
+use crate::tlb::parts::second_levels;
 use crate::tlb::{design, keys_of};
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
 use farreach_types::counts::{PartCounts, TlbCounts};
@@ -19,30 +20,34 @@ use serde_json::{Map, Value};
 pub(super) use world::World;
 
 /// The keys of a hierarchy, as on the command line.
-pub(super) type Keys<'a> = &'a [(&'a str, &'a str)];
+pub(in crate::tlb) type Keys<'a> = &'a [(&'a str, &'a str)];
 
-fn params(keys: Keys) -> Result<Params, String> {
+fn params(kind: &str, keys: Keys) -> Result<Params, String> {
     let given: Map<String, Value> = keys.iter().map(|(key, value)| (key.to_string(), (*value).into())).collect();
-    let design = design("hierarchy").unwrap();
-    Params::resolve(&keys_of(design, &given), &given)
+    Params::resolve(&keys_of(design(kind).unwrap(), &given), &given)
 }
 
-fn refusal(keys: Keys) -> String {
+pub(in crate::tlb) fn refusal(keys: Keys) -> String {
     let build = |params: &Params| (design("hierarchy").unwrap().build)(params).map(|_| ());
-    params(keys).and_then(|params| build(&params)).expect_err("it was not refused")
+    params("hierarchy", keys).and_then(|params| build(&params)).expect_err("it was not refused")
 }
 
 /// A hierarchy without a filter, with its caches.
-pub(super) struct Machine {
-    tlb: Box<dyn Tlb>,
+pub(in crate::tlb) struct Machine {
+    pub tlb: Box<dyn Tlb>,
     caches: Option<Box<Levels>>,
     unfiltered: Unfiltered,
 }
 
 impl Machine {
     pub fn new(keys: Keys) -> Machine {
-        let params = params(keys).unwrap();
-        let mut tlb = (design("hierarchy").unwrap().build)(&params).unwrap();
+        Machine::of("hierarchy", keys)
+    }
+
+    /// Of another kind.
+    pub fn of(kind: &str, keys: Keys) -> Machine {
+        let (design, params) = (design(kind).unwrap(), params(kind, keys).unwrap());
+        let mut tlb = (design.build)(&params).unwrap();
         let caches = tlb.port().map(|_| Box::new(Levels::new(&params).unwrap()));
         Machine { tlb, caches, unfiltered: Unfiltered::default() }
     }
@@ -108,7 +113,7 @@ impl Machine {
     /// Holds all laws of its additions.
     pub fn check_laws(&self) {
         for (name, part) in self.counts().parts.iter() {
-            for law in listed(name).laws {
+            for law in second_levels::listed(name).map_or_else(|| listed(name).laws, |second| second.laws) {
                 let (left, right) = (law.sides)(part, self.counts());
                 assert_eq!(left, right, "{name}: {}: {part:?}", law.name);
             }

@@ -201,7 +201,7 @@ fn victima_in_a_machine_with_caches() {
     use farreach_types::event::Kind;
     for own in [&[("behind", "victima")][..], &[("behind", "victima+pom"), ("cache_l2_replacement", "srrip")]] {
         let keys = [&BASE[..], &CACHES, own].concat();
-        let params = super::params(&keys).unwrap();
+        let params = super::params("hierarchy", &keys).unwrap();
         let world = super::World::with(0..600, 0);
         let build = |plain| Mmu::new((design("hierarchy").unwrap().build)(&params).unwrap(), &params, plain).unwrap();
         let mut machines = [build(true), build(false)];

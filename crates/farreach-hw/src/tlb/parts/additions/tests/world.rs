@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const ORDERS: [u8; 4] = [0, 4, 9, 18];
 
 #[derive(Default)]
-pub(in super::super) struct World {
+pub(in crate::tlb) struct World {
     /// By process and first page: frame, attributes, order.
     mappings: BTreeMap<(u32, u64), (u64, u8, u8)>,
     /// By process and number of the 2 MB.
@@ -53,7 +53,7 @@ impl PageTableView for World {
 }
 
 /// One step of a random stream, done to all machines. Returns the lookup, if it was one.
-pub(super) struct Stream {
+pub(in crate::tlb) struct Stream {
     pub world: World,
     rng: Pcg64Mcg,
     asid: u32,
@@ -61,7 +61,7 @@ pub(super) struct Stream {
 }
 
 /// A lookup: process, page, kind, program counter.
-pub(super) type Wanted = (u32, u64, Kind, u64);
+pub(in crate::tlb) type Wanted = (u32, u64, Kind, u64);
 
 impl Stream {
     pub fn new(seed: u64) -> Stream {

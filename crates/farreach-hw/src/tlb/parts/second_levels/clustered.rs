@@ -4,24 +4,25 @@
 //!   aligned frames.
 //! * A coalesced TLB (CoLT, Pham et al., MICRO 2012): those of four aligned pages, or eight, that make one run with the
 //!   page that missed, in consecutive frames of any alignment.
+//!
+//! The addition `runs` behind runs of four is CoLT-All (COL-1). An ordinary second level beside groups of eight is the
+//! machine of the paper about clustered TLBs (Pham et al., HPCA 2014, COL-3).
 
-use crate::tlb::contract::{Design, EntryView, Lookup};
+use super::{ListedSecondLevel, shown};
+use crate::tlb::contract::{EntryView, Lookup};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::additions::Victim;
-use crate::tlb::parts::hierarchy::cores::on_cores;
 use crate::tlb::parts::hierarchy::host::{self, Entries};
-use crate::tlb::parts::hierarchy::level;
+use crate::tlb::parts::hierarchy::level::{self, Level};
 use crate::tlb::parts::hierarchy::nodes::RADIX;
 use crate::tlb::parts::hierarchy::walk::leaf_level;
-use crate::tlb::parts::hierarchy::{FIRST_LEVEL_KEYS, Hierarchy, SecondLevel, count_second_level_hit};
+use crate::tlb::parts::hierarchy::{SecondLevel, count_second_level_hit};
 use crate::tlb::parts::store::geometry::Geometry;
 use crate::tlb::parts::store::tag_index::{NONE, Tag};
 use crate::tlb::parts::store::{Contents, Store};
-use crate::tlb::parts::tables;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
-use farreach_types::joined_keys;
 use farreach_types::params::{Allowed, Key, Params};
 use farreach_types::translation::{Attr, PageTableView, Pte, Translation};
 
@@ -59,20 +60,27 @@ pub const CLUSTER_FRAMES: Key = Key {
             consecutive frames (CoLT)",
 };
 
-/// The design as the registry knows it.
-pub const DESIGN: Design = Design {
-    kind: "clustered",
-    about: "a hierarchy whose second level has entries for clusters of pages (RMM15-42) or runs of them (CoLT)",
-    keys: joined_keys!(&[&CLUSTER_ENTRIES, &CLUSTER_WAYS, &CLUSTER_PAGES, &CLUSTER_FRAMES], FIRST_LEVEL_KEYS),
-    build: |params| {
-        host::check(params, "kind = clustered", Entries::Runs)?;
-        tables::check(params)?;
-        on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Clusters::new(params)?, &[])?)))
-    },
-    bits: |_| None,
+/// COL-3.
+pub const CLUSTER_BESIDE: Key = Key {
+    name: "cluster_beside",
+    default: "none",
+    allowed: Allowed::Texts,
+    about: "an ordinary second level beside the clustered one, as l2, for pages that share an entry with no other, and \
+            for sizes that it has; none: all go to the clustered one, and superpages nowhere",
+};
+
+/// The second level as the registry knows it.
+pub const LISTED: ListedSecondLevel = ListedSecondLevel {
+    name: "clustered",
+    about: "entries for clusters of pages (RMM15-42, COL-3) or runs of them (CoLT-SA)",
+    keys: &[&CLUSTER_ENTRIES, &CLUSTER_WAYS, &CLUSTER_PAGES, &CLUSTER_FRAMES, &CLUSTER_BESIDE],
+    check: |params| host::check(params, &shown(&LISTED), Entries::Runs),
     reach: |params| {
-        level::reach(params, "l1d").max((params.int("cluster_entries") * params.int("cluster_pages")) << 12)
+        let clusters = (params.int(CLUSTER_ENTRIES.name) * params.int(CLUSTER_PAGES.name)) << 12;
+        clusters + level::reach(params, CLUSTER_BESIDE.name)
     },
+    build: |params| Ok(Box::new(Clusters::new(params)?)),
+    ..ListedSecondLevel::NEW
 };
 
 /// The pages of a cluster and their frames.
@@ -135,6 +143,8 @@ struct Clusters {
     /// log2 of the pages of a cluster.
     order: u8,
     runs: bool,
+    /// COL-3.
+    beside: Option<Level>,
     ignored_report: Unfiltered,
 }
 
@@ -146,8 +156,24 @@ impl Clusters {
             store: Store::new(geometry, params, seed)?,
             order: params.int("cluster_pages").trailing_zeros() as u8,
             runs: params.text("cluster_frames") == "run",
+            beside: Level::new(params, CLUSTER_BESIDE.name, seed.wrapping_add(1))?,
             ignored_report: Unfiltered::unread(),
         })
+    }
+
+    /// Does something to the level beside the clusters. 0 if there is none.
+    fn beside(&mut self, act: impl FnOnce(&mut Level, &mut Unfiltered) -> u64) -> u64 {
+        self.beside.as_mut().map_or(0, |level| act(level, &mut self.ignored_report))
+    }
+
+    /// COL-3: a page that shares with nobody, or a superpage of a size that is there.
+    fn fill_beside(&mut self, at: Lookup, page: Translation, order: u8, counts: &mut TlbCounts) -> Option<Victim> {
+        let level = self.beside.as_mut()?;
+        let same_leaf = |fit: &u8| leaf_level(*fit, RADIX) == leaf_level(order, RADIX);
+        let fit = level.fitting(order).filter(same_leaf)?;
+        let evictions = counts.evictions;
+        level.fill((at.asid, at.vpn), page, fit, counts, &mut self.ignored_report);
+        (counts.evictions > evictions).then(|| level.victim(fit))
     }
 
     fn offset(&self, vpn: Vpn) -> u64 {
@@ -170,7 +196,11 @@ impl Clusters {
 
 impl SecondLevel for Clusters {
     fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
-        let slot = self.find(at.asid, at.vpn)?;
+        let Some(slot) = self.find(at.asid, at.vpn) else {
+            let leaf = self.beside.as_mut()?.lookup(at.asid, at.vpn, &mut self.ignored_report)?;
+            count_second_level_hit(counts, at.kind);
+            return Some((leaf.translate(at.vpn), leaf.order));
+        };
         self.store.touch(slot, 0, &mut self.ignored_report);
         count_second_level_hit(counts, at.kind);
         Some((self.store.get(slot).translate(self.offset(at.vpn)), 0))
@@ -185,11 +215,14 @@ impl SecondLevel for Clusters {
         counts: &mut TlbCounts,
     ) -> Option<Victim> {
         if leaf_level(order, RADIX) > 0 {
-            return None;
+            return self.fill_beside(at, page, order, counts);
         }
         let evictions = counts.evictions;
         let of = if self.runs { Cluster::run } else { Cluster::group };
         let cluster = of((at.asid, at.vpn), page, self.order.into(), table);
+        if self.beside.is_some() && cluster.valid.count_ones() == 1 {
+            return self.fill_beside(at, page, 0, counts);
+        }
         let same = |c: &Cluster| (c.frames, c.attr) == (cluster.frames, cluster.attr);
         let joined = self.slots(at.asid, at.vpn).find(|&slot| same(self.store.get(slot)));
         let slot = match joined {
@@ -217,24 +250,29 @@ impl SecondLevel for Clusters {
     }
 
     fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool) -> u64 {
-        // Each page has a translation of its own, which stays valid.
-        if demoted { 0 } else { self.store.invalidate(asid, pages, self.order, &mut self.ignored_report) }
+        // Each page of a cluster has a translation of its own, which stays valid.
+        let clusters =
+            if demoted { 0 } else { self.store.invalidate(asid, pages, self.order, &mut self.ignored_report) };
+        clusters + self.beside(|level, report| level.drop_overlapping(asid, pages, demoted.into(), report))
     }
 
     fn drop_space(&mut self, asid: Asid) -> u64 {
-        self.store.drop_space(asid, &mut self.ignored_report)
+        let clusters = self.store.drop_space(asid, &mut self.ignored_report);
+        clusters + self.beside(|level, report| level.drop_space(asid, report))
     }
 
     fn switch(&mut self, to: Asid) -> u64 {
-        self.store.switch(to, &mut self.ignored_report)
+        let clusters = self.store.switch(to, &mut self.ignored_report);
+        clusters + self.beside(|level, report| level.switch(to, report))
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
-        self.find(asid, vpn).map(|slot| self.store.get(slot).translate(self.offset(vpn)))
+        let cluster = self.find(asid, vpn).map(|slot| self.store.get(slot).translate(self.offset(vpn)));
+        cluster.or_else(|| self.beside.as_ref()?.probe(asid, vpn))
     }
 
     fn entries(&self) -> usize {
-        self.store.entries()
+        self.store.entries() + self.beside.as_ref().map_or(0, Level::entries)
     }
 
     fn views(&self, before: usize, into: &mut Vec<EntryView>) {
@@ -252,5 +290,8 @@ impl SecondLevel for Clusters {
                 used: None,
             }
         }));
+        if let Some(level) = &self.beside {
+            level.views(before + self.store.entries(), into);
+        }
     }
 }

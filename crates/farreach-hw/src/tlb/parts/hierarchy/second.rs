@@ -1,0 +1,131 @@
+//! What a second level is.
+
+use super::walker::Walker;
+use crate::cache::Port;
+use crate::tlb::contract::{EntryView, Lookup};
+use crate::tlb::parts::additions::Victim;
+use crate::tlb::parts::second_levels::ListedSecondLevel;
+use farreach_types::addr::{Asid, Vpn, VpnRange};
+use farreach_types::counts::TlbCounts;
+use farreach_types::event::Kind;
+use farreach_types::params::{PAGE_SIZE, Params};
+use farreach_types::translation::{PageTableView, Pte, Translation};
+use std::ops::Range;
+
+/// The level that answers misses of the first. It does not take part in filtering: it sees only such misses.
+pub(in crate::tlb) trait SecondLevel: Send {
+    /// Answers a miss of the first level: the translation, and the order of the entry that the first level gets.
+    fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)>;
+    /// A walk found the page in a mapping of `2^order` pages, or pages that can be taken for one. Returns the entry
+    /// that it evicts.
+    fn fill(
+        &mut self,
+        at: Lookup,
+        page: Translation,
+        order: u8,
+        table: &dyn PageTableView,
+        counts: &mut TlbCounts,
+    ) -> Option<Victim>;
+    /// Where it wants the address of the latest fetch before each lookup (HW-6), and the policy that needs it.
+    fn pc(&mut self) -> Option<(&mut u64, &'static str)> {
+        None
+    }
+    /// A page walk for a miss is over. Reads what the level wants beside the page's own entry (HW-7). The fill follows.
+    fn walked(&mut self, _at: Lookup, _pte: Pte, _rest: &mut Rest) {}
+    /// How it is listed, and where it keeps the place of its own counters in [`TlbCounts::parts`]; none: it has none.
+    fn part(&mut self) -> Option<(&'static ListedSecondLevel, &mut usize)> {
+        None
+    }
+    /// Whether this level serves lookups of this side, so that its evictions count.
+    fn takes(&self, kind: Kind) -> bool;
+    /// This function and the next two return how many translations were dropped.
+    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool) -> u64;
+    fn drop_space(&mut self, asid: Asid) -> u64;
+    fn switch(&mut self, to: Asid) -> u64;
+    /// The translation it would give, without regard to the first level.
+    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation>;
+    /// See [`Capabilities::set_bits`].
+    fn set_bits(&self, _largest: u8) -> Result<Range<u32>, String> {
+        Err("behind the first level it has an array whose entries are not in sets of pages".into())
+    }
+    /// Its entries, slots from `before` on.
+    fn views(&self, before: usize, into: &mut Vec<EntryView>);
+    /// All its slots.
+    fn entries(&self) -> usize;
+}
+
+/// What a second level reads through after a walk ([`SecondLevel::walked`]).
+pub(in crate::tlb) struct Rest<'a> {
+    /// The operating system's page table.
+    pub table: &'a dyn PageTableView,
+    pub walker: &'a mut Walker,
+    pub port: &'a mut Port,
+    pub counts: &'a mut TlbCounts,
+}
+
+impl SecondLevel for Box<dyn SecondLevel> {
+    fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
+        (**self).lookup(at, pte, counts)
+    }
+    fn fill(
+        &mut self,
+        at: Lookup,
+        page: Translation,
+        order: u8,
+        table: &dyn PageTableView,
+        counts: &mut TlbCounts,
+    ) -> Option<Victim> {
+        (**self).fill(at, page, order, table, counts)
+    }
+    fn pc(&mut self) -> Option<(&mut u64, &'static str)> {
+        (**self).pc()
+    }
+    fn walked(&mut self, at: Lookup, pte: Pte, rest: &mut Rest) {
+        (**self).walked(at, pte, rest);
+    }
+    fn part(&mut self) -> Option<(&'static ListedSecondLevel, &mut usize)> {
+        (**self).part()
+    }
+    fn takes(&self, kind: Kind) -> bool {
+        (**self).takes(kind)
+    }
+    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool) -> u64 {
+        (**self).drop_pages(asid, pages, demoted)
+    }
+    fn drop_space(&mut self, asid: Asid) -> u64 {
+        (**self).drop_space(asid)
+    }
+    fn switch(&mut self, to: Asid) -> u64 {
+        (**self).switch(to)
+    }
+    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
+        (**self).probe(asid, vpn, kind)
+    }
+    fn set_bits(&self, largest: u8) -> Result<Range<u32>, String> {
+        (**self).set_bits(largest)
+    }
+    fn views(&self, before: usize, into: &mut Vec<EntryView>) {
+        (**self).views(before, into);
+    }
+    fn entries(&self) -> usize {
+        (**self).entries()
+    }
+}
+
+/// Refuses virtual machines, several cores and larger base pages (HW-12), for a part that no rule defines there;
+/// `part`: its key and value.
+pub(in crate::tlb) fn check_native(params: &Params, part: &str) -> Result<(), String> {
+    use super::{cores::CORES, host::GUEST};
+    let refuse = |with: String, why: &str| Err(format!("{part} is not allowed with {with}: {why}"));
+    let (guest, cores) = (params.text(GUEST.name), params.int(CORES.name));
+    if guest != GUEST.default {
+        return refuse(format!("guest = {guest}"), "it is not defined in virtual machines (HW-12); guest must be none");
+    }
+    if cores > 1 {
+        return refuse(format!("cores = {cores}"), "it is not defined on several cores (HW-12); cores must be 1");
+    }
+    if params.int(PAGE_SIZE.name) != 4096 {
+        return refuse("such a page_size".into(), "its tables are those of x86-64; page_size must be 4K");
+    }
+    Ok(())
+}
