@@ -28,6 +28,7 @@ mod registry;
 mod results;
 mod rmm15;
 mod servers;
+mod since;
 mod stress;
 mod study;
 mod sv97;

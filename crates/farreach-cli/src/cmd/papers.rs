@@ -25,11 +25,12 @@ use std::process::ExitCode;
 Examples:
   farreach papers                                      what there is
   farreach papers t94-table6 --small                   one table, with small programs
+  farreach papers since --small                        designs since 2000, and each of their claims
   farreach papers --all --small --html papers.html     all of them as one page
   farreach papers t94-table9 --workload gcc.frt        the study of Table 9 on a trace of your own
   farreach papers ds13-table4 -w redis --trap --size 1G    a server in its steady state, by its traps")]
 pub struct PapersArgs {
-    /// Tables and figures, such as t94-table6.
+    /// Tables and figures, such as t94-table6, or all of a paper, such as t94; since is hardware since 2000.
     #[arg(value_name = "ID", conflicts_with = "all", group = "what")]
     ids: Vec<String>,
     /// All of them, as one HTML page (papers.html, unless another form is asked for).
@@ -79,7 +80,7 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
     let studies = match (args.all, args.ids.is_empty()) {
         (true, _) => STUDIES.to_vec(),
         (false, true) => return list().map(|()| ExitCode::SUCCESS),
-        (false, false) => args.ids.iter().map(|id| known(id)).collect::<Result<_>>()?,
+        (false, false) => chosen(&args.ids)?,
     };
     let steady = args.trap.then(|| Steady { size: args.size.map(|size| size.0) });
     if steady.is_some() {
@@ -153,6 +154,21 @@ fn terminal() -> impl FnMut(Event) {
 fn interrupted() -> ExitCode {
     note("interrupted; what is done is kept, and the same command goes on from there");
     ExitCode::from(130)
+}
+
+/// Studies by their ids, or by the part of them before the dash, which means all of a paper; each once.
+fn chosen(ids: &[String]) -> Result<Vec<&'static Study>> {
+    let mut all: Vec<&'static Study> = Vec::new();
+    for id in ids {
+        let of_paper: Vec<&Study> =
+            STUDIES.iter().copied().filter(|s| s.id.split_once('-').is_some_and(|(paper, _)| paper == id)).collect();
+        for study in if of_paper.is_empty() { vec![known(id)?] } else { of_paper } {
+            if !all.iter().any(|s| s.id == study.id) {
+                all.push(study);
+            }
+        }
+    }
+    Ok(all)
 }
 
 fn known(id: &str) -> Result<&'static Study> {
