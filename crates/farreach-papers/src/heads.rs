@@ -76,7 +76,9 @@ fn head(
                     format!("main claims {}: {all}", said(verdict))
                 })
                 .collect(),
-            false => main.map(|v| format!("{}: {} ({}: {})", v.id, v.claim, v.verdict, brief(&v.why, clauses))).collect(),
+            false => {
+                main.map(|v| format!("{}: {} ({}: {})", v.id, v.claim, v.verdict, brief(&v.why, clauses))).collect()
+            }
         };
         let side = |verdict| of_kind(Kind::Side, verdict);
         let few = wanted.iter().flat_map(|&verdict| side(verdict)).count() <= FEW && !holds;

@@ -3,9 +3,9 @@
 use super::common::{OutputArgs, cache_folder, note, own_path, print, threads, whole};
 use super::handover;
 use super::progress::{Display, Goal, Line, time};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use farreach_papers::{Results, STUDIES, Study, study, with_claims};
+use farreach_papers::{Results, STUDIES, Study, atlas_csv, study, with_claims};
 use farreach_report as report;
 use farreach_report::format::{count, counted};
 use farreach_studies::{Event, Programs, Round, Runner, Sources, Steady, check_steady};
@@ -15,6 +15,9 @@ use farreach_types::count::parse_count;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// The study whose numbers are a file of their own.
+const ATLAS: &str = "atlas";
 
 /// Measure a table or figure of a paper again and show it beside the printed one, with a verdict on each claim.
 ///
@@ -27,6 +30,7 @@ Examples:
   farreach papers t94-table6 --small                   one table, with small programs
   farreach papers since --small                        designs since 2000, and each of their claims
   farreach papers --all --small --html papers.html     all of them as one page
+  farreach papers atlas --small -o atlas/              all designs compared: atlas.csv, and a page
   farreach papers t94-table9 --workload gcc.frt        the study of Table 9 on a trace of your own
   farreach papers ds13-table4 -w redis --trap --size 1G    a server in its steady state, by its traps")]
 pub struct PapersArgs {
@@ -92,6 +96,10 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
     if args.all && !args.markdown && args.plan.is_none() {
         args.output.page_by_default("papers.html");
     }
+    let folder = studies.iter().any(|s| s.id == ATLAS).then(|| args.output.take_folder("atlas.html")).flatten();
+    if let Some(dir) = &folder {
+        std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    }
     args.output.check(args.workloads.iter().map(String::as_str))?;
     let cache = Cache::open(&args.cache.clone().map_or_else(|| cache_folder("papers", "--cache"), Ok)?)?;
     let from = Sources { cache: &cache, small: args.small, limit: args.limit, seed: args.seed, steady };
@@ -109,6 +117,11 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
     }
     let Some(results) = runner.answer(&with_claims(&studies), listen)? else { return Ok(interrupted()) };
     let papers = farreach_papers::show(&studies, &results, &programs.set);
+    if let Some(dir) = &folder {
+        let file = dir.join("atlas.csv");
+        std::fs::write(&file, atlas_csv(&results, &programs.set)).with_context(|| file.display().to_string())?;
+        note(format_args!("numbers in {}", file.display()));
+    }
     if args.markdown {
         args.output.emit_text(&report::papers::markdown::render(&papers), &papers)?
     } else {

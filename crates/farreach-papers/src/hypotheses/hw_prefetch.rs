@@ -5,7 +5,7 @@ use super::judge::{Outcome, Tally, reached, tally, untestable, worst};
 use crate::number_text::percent;
 use crate::results::{Results, Set};
 use crate::since::designs::mean;
-use crate::since::prefetch::{FREE, ROWS, SERVER, SMALL, STREAMS, coverage};
+use crate::since::prefetch::{FREE, ROWS, SERVER, SMALL, SP_MAPPED, STREAMS, coverage};
 use crate::since::{BASE, DESIGNS, MORRIGAN, Walks, counted, few, programs, share};
 use farreach_types::papers::Kind::{Main, Side};
 use farreach_types::papers::{Finding, Program, Verdict};
@@ -61,10 +61,14 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 ones",
         studies: &["since-prefetch"],
         judge: |results, set| {
-            let dense = STREAMS.map(stream);
-            let streams = dense.iter().chain(set.large.iter().filter(|p| p.name == "stencil"));
+            let streams = STREAMS.map(stream);
             let of = |p: &Program| coverage(results, &p.name, "since/sp");
-            let found = tally(streams, |p| of(p).map(|c| (reached(c > 90.0, c > 1.0), percent(c)))).all();
+            let found = tally(streams.iter(), |p| {
+                let (demand, mapped) = (of(p)?, coverage(results, &p.name, SP_MAPPED)?);
+                let text = format!("{} where memory is mapped at once, {} on demand", percent(mapped), percent(demand));
+                Some((reached(mapped > 90.0, mapped > 1.0), text))
+            })
+            .all();
             let random = set.large.iter().filter(|p| p.is_like(&["GUPS"]));
             let none = tally(random, |p| of(p).map(|c| (c < 1.0, percent(c)))).all();
             let verdict = worst([found.verdict, none.verdict]);
@@ -82,13 +86,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let [asp, mp, dp, rp] = [2, 3, 4, 5].map(|i| coverage(results, &p.name, SMALL[i]));
                 let (asp, mp, dp, rp) = (asp?, mp?, dp?, rp?);
                 let best = asp.max(mp).max(rp);
-                let text = format!(
-                    "dp {}, asp {}, mp {}, rp {}",
-                    percent(dp),
-                    percent(asp),
-                    percent(mp),
-                    percent(rp)
-                );
+                let text = format!("dp {}, asp {}, mp {}, rp {}", percent(dp), percent(asp), percent(mp), percent(rp));
                 Some((if dp.max(best) < LEAST { Outcome::Silent } else { (dp >= best).into() }, text))
             })
             .most()
@@ -151,7 +149,10 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let [pointers, pages] = ["pointer_writes", "candidates"].map(|n| own(results, p, "since/rp", n));
                 let (pointers, pages) = (pointers?, pages?);
                 let of = |n: u64| n as f64 / misses.max(1) as f64;
-                Some((pointers <= 4 * misses && pages <= 2 * misses, format!("{:.2} and {:.2}", of(pointers), of(pages))))
+                Some((
+                    pointers <= 4 * misses && pages <= 2 * misses,
+                    format!("{:.2} and {:.2}", of(pointers), of(pages)),
+                ))
             })
             .all()
         },
@@ -197,9 +198,10 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["since-designs"],
         judge: |results, set| match means(results, set, "atp-sbfp") {
             None => untestable("it was not run."),
-            Some((walks, _, cycles, text)) => {
-                finding(reached(walks < 100.0 && cycles < 100.0, false), format!("{text}; speed itself is not measured"))
-            }
+            Some((walks, _, cycles, text)) => finding(
+                reached(walks < 100.0 && cycles < 100.0, false),
+                format!("{text}; speed itself is not measured"),
+            ),
         },
     },
     Hypothesis {
@@ -243,11 +245,14 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let (with, without) = (fetch(MORRIGAN)?, fetch(BASE)?);
                 let text = format!("{without} walks of fetches without it, {with} with it");
                 // First touches of code cannot be foreseen.
-                let outcome = if without < 1000 { Outcome::Silent } else { reached(share(with, without) <= 31.0, with < without) };
+                let outcome = if without < 1000 {
+                    Outcome::Silent
+                } else {
+                    reached(share(with, without) <= 31.0, with < without)
+                };
                 Some((outcome, text))
             })
             .all()
         },
     },
 ];
-

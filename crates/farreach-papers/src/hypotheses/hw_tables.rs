@@ -7,7 +7,7 @@ use crate::number_text::percent;
 use crate::results::{Results, Set, mean};
 use crate::since::identities::of_tlbs;
 use crate::since::tables::{
-    CUCKOO_CACHES, GROWING, HASHED_CACHES, HTAB_CACHES, each, from_memory, of_table, walk_cycles,
+    CUCKOO_CACHES, CUCKOO_GROWN, GROWING, HASHED_CACHES, HTAB_CACHES, each, from_memory, of_table, walk_cycles,
 };
 use crate::since::{BASE, BASE_CACHES, BASE_PRINTED, Kind, Walks, few, of_kinds, programs, share, walks_enough};
 use farreach_types::papers::Kind::{Main, Side};
@@ -38,7 +38,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         claim: "Hashed page tables run 1 to 27 % faster than radix trees with walk caches; tested as cycles of walks \
                 through caches, half full tables",
         studies: &["since-tables"],
-        judge: |results, set| cycles(results, set, HASHED_CACHES, |left| (left < 100.0).into()).most(),
+        judge: |results, set| cycles(results, set, HASHED_CACHES, |left| (left < 100.0).into()).all(),
     },
     Hypothesis {
         id: "H-HW-13",
@@ -47,9 +47,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 their stand-ins",
         studies: &["since-tables"],
         judge: |results, set| {
-            let spec = walked(results, set).filter(|p| {
-                p.is_like(&["mcf", "omnetpp", "astar", "soplex", "cactusADM", "GemsFDTD", "gcc"])
-            });
+            let spec = walked(results, set)
+                .filter(|p| p.is_like(&["mcf", "omnetpp", "astar", "soplex", "cactusADM", "GemsFDTD", "gcc"]));
             let numbers: Vec<(String, Option<f64>, Option<f64>)> = spec
                 .map(|p| (p.name.clone(), each(results, &p.name, BASE), each(results, &p.name, BASE_PRINTED)))
                 .collect();
@@ -59,10 +58,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             };
             let all: Vec<String> =
                 numbers.iter().filter_map(|(name, ours, _)| Some(format!("{name} {:.2}", (*ours)?))).collect();
-            let text = format!(
-                "mean {ours:.2} ({}); with walk caches of 32, 16 and 16 entries {printed:.2}",
-                all.join(", ")
-            );
+            let text =
+                format!("mean {ours:.2} ({}); with walk caches of 32, 16 and 16 entries {printed:.2}", all.join(", "));
             finding(reached(ours <= 1.1 * 1.13, false), text)
         },
     },
@@ -95,14 +92,15 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["since-tables"],
         judge: |results, set| {
             tally(few(set), |p| {
-                let (radix, htab) = (from_memory(results, &p.name, BASE_CACHES)?, from_memory(results, &p.name, HTAB_CACHES)?);
+                let (radix, htab) =
+                    (from_memory(results, &p.name, BASE_CACHES)?, from_memory(results, &p.name, HTAB_CACHES)?);
                 let enough = walks_enough(results, &p.name, BASE_CACHES)?;
                 let hashed = from_memory(results, &p.name, HASHED_CACHES)?;
                 let text = format!("{radix} reads of memory, inverted {htab}, eight pages to a line {hashed}");
                 let outcome = reached(2 * radix <= htab, radix < htab);
                 Some((if enough { outcome } else { Outcome::Silent }, text))
             })
-            .most()
+            .all()
         },
     },
     Hypothesis {
@@ -131,19 +129,19 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         claim: "A cuckoo walk reads one entry of each way in one step, while the table grows, too",
         studies: &["since-tables"],
         judge: |results, set| {
-            tally(programs(set), |p| {
-                let machine = results.machine(&p.name, "since/cuckoo")?;
-                let of = |name| of_table(results, &p.name, "since/cuckoo", name);
+            tally(few(set), |p| {
+                let machine = results.machine(&p.name, CUCKOO_GROWN)?;
+                let of = |name| of_table(results, &p.name, CUCKOO_GROWN, name);
                 let (size, direct, both) = (of("size")?, of("direct")?, of("both")?);
                 let (complete, pud) = (of("complete")?, of("by_pud")?);
                 let made = &machine.counts.tlb.parts.get("table")?.memory.made;
                 let known = WAYS * size + direct + 2 * WAYS * both;
                 let rest = made.references.checked_sub(known);
-                let right = rest.is_some_and(|rest| {
-                    (WAYS * (complete + pud)..=3 * WAYS * (complete + pud)).contains(&rest)
-                });
+                let right =
+                    rest.is_some_and(|rest| (WAYS * (complete + pud)..=3 * WAYS * (complete + pud)).contains(&rest));
                 let one = made.steps == machine.counts.tlb.misses;
-                let (resizes, text) = (of("resizes")?, format!("{} references in {} steps", made.references, made.steps));
+                let (resizes, text) =
+                    (of("resizes")?, format!("{} references in {} steps", made.references, made.steps));
                 let text = format!("{text}, {resizes} times resized");
                 Some((if resizes == 0 { Outcome::Silent } else { (right && one).into() }, text))
             })
@@ -156,8 +154,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         claim: "A table of three ways fills to 0.6 with fewer than 1.5 entries put elsewhere an insert",
         studies: &["since-tables"],
         judge: |results, set| {
-            tally(programs(set), |p| {
-                let of = |name| of_table(results, &p.name, "since/cuckoo", name);
+            tally(few(set), |p| {
+                let of = |name| of_table(results, &p.name, CUCKOO_GROWN, name);
                 let (moved, writes, resizes) = (of("collisions")?, of("table_writes")?, of("resizes")?);
                 let each = moved as f64 / writes.max(1) as f64;
                 let text = format!("{each:.3} an insert, {resizes} times resized");
@@ -190,7 +188,10 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let walks = Walks::of(results, &p.name, "since/dmt")?;
                 let covered = of_table(results, &p.name, "since/dmt", "covered")?;
                 let (share, each) = (share(covered, walks.walks), walks.each()?);
-                Some((reached(share > 99.0 && each <= 1.05, each < 1.5), format!("{} covered, {each:.2} a walk", percent(share))))
+                Some((
+                    reached(share > 99.0 && each <= 1.05, each < 1.5),
+                    format!("{} covered, {each:.2} a walk", percent(share)),
+                ))
             })
             .all()
         },
@@ -204,7 +205,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             let mut parts = Vec::new();
             for design in of_kinds(&[Kind::Table]) {
                 let found = tally(programs(set), |p| {
-                    let (with, without) = (of_tlbs(results, &p.name, design.machine)?, of_tlbs(results, &p.name, BASE)?);
+                    let (with, without) =
+                        (of_tlbs(results, &p.name, design.machine)?, of_tlbs(results, &p.name, BASE)?);
                     Some((with == without, format!("{} misses", with[1])))
                 });
                 let finding = found.all();

@@ -24,9 +24,8 @@ fn walked<'a>(results: &'a Results, set: &'a Set, base: &'static str) -> impl It
 
 /// Misses against LRU by geometric mean, in percent, with 1024 entries.
 fn against_lru(results: &Results, set: &Set, machine: &str) -> Option<f64> {
-    let all = walked(results, set, PRINTED[0]).map(|p| {
-        Some((results.misses(&p.name, machine)?, results.misses(&p.name, PRINTED[0])?))
-    });
+    let all = walked(results, set, PRINTED[0])
+        .map(|p| Some((results.misses(&p.name, machine)?, results.misses(&p.name, PRINTED[0])?)));
     geomean(all.collect::<Option<Vec<_>>>()?.into_iter())
 }
 
@@ -137,7 +136,10 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             let saved = 100.0 - left;
             let outcome = if saved > 42.0 { Outcome::Stronger } else { reached(saved >= 25.0, saved > 0.0) };
             let said = each.said(true);
-            finding(outcome, format!("{} saved by geometric mean; 25 % or more {}", percent(saved), said.trim_end_matches('.')))
+            finding(
+                outcome,
+                format!("{} saved by geometric mean; 25 % or more {}", percent(saved), said.trim_end_matches('.')),
+            )
         },
     },
     Hypothesis {
@@ -169,10 +171,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         claim: "Most entries of the second level leave it without a hit",
         studies: &["since-replacement"],
         judge: |results, set| {
-            tally(walked(results, set, PRINTED[3]), |p| {
-                unused(results, &p.name).map(|u| (u > 50.0, percent(u)))
-            })
-            .most()
+            tally(walked(results, set, PRINTED[3]), |p| unused(results, &p.name).map(|u| (u > 50.0, percent(u)))).most()
         },
     },
     Hypothesis {
@@ -190,7 +189,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                     "fetches {} from {}, data {} from {}",
                     with.fetch_misses, without.fetch_misses, with.data_misses, without.data_misses
                 );
-                let outcome = reached(with.fetch_misses < without.fetch_misses, with.fetch_misses == without.fetch_misses);
+                let outcome =
+                    reached(with.fetch_misses < without.fetch_misses, with.fetch_misses == without.fetch_misses);
                 Some((if without.fetch_misses < LEAST_WALKS { Outcome::Silent } else { outcome }, text))
             })
             .all()
@@ -231,7 +231,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let off = OFF.map(|m| is_off(results, &p.name, m));
                 let all = off.into_iter().collect::<Option<Vec<bool>>>()?;
                 let wrong: Vec<&str> = OFF.iter().zip(&all).filter(|(_, ok)| !**ok).map(|(m, _)| *m).collect();
-                let text = if wrong.is_empty() { "degree 0, no dead entries, no registers".into() } else { wrong.join(", ") };
+                let text =
+                    if wrong.is_empty() { "degree 0, no dead entries, no registers".into() } else { wrong.join(", ") };
                 Some((wrong.is_empty(), text))
             })
             .all()

@@ -10,15 +10,19 @@ pub(crate) const STUDY: Study = Study {
         let mut wanted = grid(programs(set), &with_bases(of_kinds(&[Kind::Prefetch])));
         let variants: Vec<&str> = SMALL.iter().chain(&ROWS).chain(FREE.as_flattened()).copied().collect();
         wanted.extend(grid(few(set), &variants));
-        wanted.extend(STREAMS.iter().flat_map(|p| ["since/sp", BASE].map(|m| Request::machine(p, m))));
+        wanted.extend(STREAMS.iter().flat_map(|p| ["since/sp", SP_MAPPED].map(|m| Request::machine(p, m))));
         wanted.extend([MORRIGAN, BASE, "since/rp"].map(|m| Request::machine(SERVER, m)));
         wanted
     },
     section,
 };
 
-/// Streams of pages, and none: dense columns, and random updates. Memory is touched more than once.
-pub(crate) const STREAMS: [&str; 1] = ["workload:dense:size=24M,references=3M"];
+/// Streams of pages: columns of dense matrices, and sweeps over a grid.
+pub(crate) const STREAMS: [&str; 2] =
+    ["workload:dense:size=24M,references=3M", "workload:stencil:size=16M,references=6M"];
+/// Memory is mapped when it is asked for. First touches of pages that are not mapped cannot be prefetched (HW-10), and a
+/// short run over much memory has no other misses.
+pub(crate) const SP_MAPPED: &str = "since/sp:placement=eager";
 /// A server.
 pub(crate) const SERVER: &str = "workload:server:size=64M,references=1M";
 
@@ -34,7 +38,8 @@ pub(crate) const SMALL: [&str; 6] = [
 ];
 
 /// Distances and pages with few and many rows.
-pub(crate) const ROWS: [&str; 3] = ["since/dp:prefetch_rows=32", "since/mp:prefetch_rows=32", "since/mp:prefetch_rows=1024"];
+pub(crate) const ROWS: [&str; 3] =
+    ["since/dp:prefetch_rows=32", "since/mp:prefetch_rows=32", "since/mp:prefetch_rows=1024"];
 
 /// Prefetchers alone, with all neighbours, and with those of SBFP.
 pub(crate) const FREE: [[&str; 3]; 4] = [

@@ -7,7 +7,8 @@ pub(crate) const STUDY: Study = Study {
     title: "Entries for more than a page: coalescing, clusters, ranges first, mosaics; skewed sets",
     rules: "RMM15-42, T94-5, HW-7",
     plan: |_, set| {
-        let machines: Vec<&str> = [PAGES, FLEX].iter().chain(&COALESCED).chain(&MOSAIC).chain(&SKEWED).copied().collect();
+        let machines: Vec<&str> =
+            [PAGES, FLEX].iter().chain(&COALESCED).chain(&MOSAIC).chain(&SKEWED).copied().collect();
         grid(few(set), &machines)
     },
     section,

@@ -9,7 +9,7 @@ pub(crate) const STUDY: Study = Study {
     plan: |_, set| {
         let mut wanted = grid(programs(set), &with_bases(of_kinds(&[Kind::Table])));
         wanted.extend(grid(programs(set), &[BASE_PRINTED]));
-        wanted.extend(grid(few(set), &[BASE_CACHES, HASHED_CACHES, HTAB_CACHES, CUCKOO_CACHES]));
+        wanted.extend(grid(few(set), &[CUCKOO_GROWN, BASE_CACHES, HASHED_CACHES, HTAB_CACHES, CUCKOO_CACHES]));
         wanted.extend(GROWING.iter().flat_map(|p| [BASE, "since/hashed"].map(|m| Request::machine(p, m))));
         wanted
     },
@@ -22,6 +22,8 @@ pub(crate) const HASHED_CACHES: &str = "since/hashed:ht_load=0.5,walk_cost=cache
 pub(crate) const HTAB_CACHES: &str = "since/htab:walk_cost=caches";
 /// Elastic cuckoo, through caches.
 pub(crate) const CUCKOO_CACHES: &str = "since/cuckoo:walk_cost=caches";
+/// Elastic cuckoo, small enough at first that it must grow.
+pub(crate) const CUCKOO_GROWN: &str = "since/cuckoo:ec_entries=256";
 /// Random updates in more and more memory.
 pub(crate) const GROWING: [&str; 4] = [
     "workload:gups:size=16M,references=400000",
@@ -95,8 +97,7 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     for machine in [BASE_CACHES, HASHED_CACHES, HTAB_CACHES, CUCKOO_CACHES] {
         let cells = few.iter().flat_map(|p| {
             let per = |n: Option<u64>| Some(n? as f64 / results.misses(&p.name, machine).filter(|&n| n > 0)? as f64);
-            [walk_cycles(results, &p.name, machine), from_memory(results, &p.name, machine)]
-                .map(|n| Cell::from(per(n)))
+            [walk_cycles(results, &p.name, machine), from_memory(results, &p.name, machine)].map(|n| Cell::from(per(n)))
         });
         caches.row(machine, cells.collect());
     }
