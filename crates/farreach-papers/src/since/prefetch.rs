@@ -10,19 +10,27 @@ pub(crate) const STUDY: Study = Study {
         let mut wanted = grid(programs(set), &with_bases(of_kinds(&[Kind::Prefetch])));
         let variants: Vec<&str> = SMALL.iter().chain(&ROWS).chain(FREE.as_flattened()).copied().collect();
         wanted.extend(grid(few(set), &variants));
-        wanted.extend(STREAMS.iter().flat_map(|p| ["since/sp", SP_MAPPED].map(|m| Request::machine(p, m))));
+        wanted.extend(STREAMS.iter().flat_map(|p| [SP_MAPPED, SP_MORE, ASP_MAPPED].map(|m| Request::machine(p, m))));
         wanted.extend([MORRIGAN, BASE, "since/rp"].map(|m| Request::machine(SERVER, m)));
         wanted
     },
     section,
 };
 
-/// Streams of pages: columns of dense matrices, and sweeps over a grid.
-pub(crate) const STREAMS: [&str; 2] =
-    ["workload:dense:size=24M,references=3M", "workload:stencil:size=16M,references=6M"];
+/// Streams of pages: points that are read one after the other, sweeps over 42 arrays at once, and columns of matrices,
+/// whose strides are no stream.
+pub(crate) const STREAMS: [&str; 3] = [
+    "workload:cluster:size=16M,references=5M",
+    "workload:stencil:size=16M,references=6M",
+    "workload:dense:size=24M,references=3M",
+];
 /// Memory is mapped when it is asked for. First touches of pages that are not mapped cannot be prefetched (HW-10), and a
 /// short run over much memory has no other misses.
 pub(crate) const SP_MAPPED: &str = "since/sp:placement=eager";
+/// With four times the buffer.
+pub(crate) const SP_MORE: &str = "since/sp:placement=eager,pb_entries=64";
+/// Strides, for columns.
+pub(crate) const ASP_MAPPED: &str = "since/asp:placement=eager";
 /// A server.
 pub(crate) const SERVER: &str = "workload:server:size=64M,references=1M";
 
