@@ -65,8 +65,8 @@ pub struct PapersArgs {
     /// Where results are kept; default: farreach/papers in the user's cache directory.
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
-    /// Where passes run: local[:N], tcp://HOST:PORT (a Dask scheduler), or a TOML file that describes a batch system; as
-    /// for `farreach sweep`. Needs the Python package.
+    /// Where passes run: local[:N], tcp://HOST:PORT (a Dask scheduler), or a TOML file that describes a batch system;
+    /// as for `farreach sweep`. Needs the Python package.
     #[arg(long, value_name = "PLACE", requires = "what", conflicts_with_all = ["threads", "plan"])]
     on: Option<String>,
     /// Run nothing: print as JSON the passes whose results are not kept yet, cut for so many workers.

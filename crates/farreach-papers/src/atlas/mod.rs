@@ -135,15 +135,15 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     section.tables.push(winners(results, set, false));
     section.tables.push(winners(results, set, true));
     section.note(
-        "On the front: no other design of the table is at least as good in all that is known of this one, and better in \
-         something. Of all; or of those whose system is as it was, with pages of 4 KB on demand. References that are \
-         hidden are not counted, since the program does not wait for them.",
+        "On the front: no other design of the table is at least as good in all that is known of this one, and better \
+         in something. Of all; or of those whose system is as it was, with pages of 4 KB on demand. References that \
+         are hidden are not counted, since the program does not wait for them.",
     );
     section.note(
         "Equal entries: hierarchies of DS13 and RMM15 have the first level, walk caches and second level of the base; \
          ranges, runs and segments stand beside it. One array alone has no walker, whose references would \
-         be counted, and no second level, whose hits would cost: it has walks only. Among themselves they pay 40 cycles \
-         a miss, as in their paper. Equal bits and equal area are known of one array, and of \
+         be counted, and no second level, whose hits would cost: it has walks only. Among themselves they pay 40 \
+         cycles a miss, as in their paper. Equal bits and equal area are known of one array, and of \
          what was synthesised; bits of buffers and tables of prefetchers are not counted. Machines with virtual caches \
          (SV97) have no TLB of 1536 entries to compare.",
     );
@@ -167,8 +167,8 @@ fn say(all: &[(Entry, Vec<Option<f64>>)], budget: Budget, section: &mut Section,
     if !parts.is_empty() {
         let (time, work) = (pair(CYCLES, MEMORY), pair(WALKS, REFERENCES));
         section.note(format!(
-            "Equal {}{which}, by geometric mean: {}. On the front of cycles and memory: {time}. Of walks and references: \
-             {work}.",
+            "Equal {}{which}, by geometric mean: {}. On the front of cycles and memory: {time}. Of walks and \
+             references: {work}.",
             budget.name(),
             parts.join("; ")
         ));

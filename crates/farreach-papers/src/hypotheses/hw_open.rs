@@ -19,8 +19,8 @@ pub(super) const CLAIMS: &[Hypothesis] = open![
         "of the five caches of walks only the one by level and prefix is built (`pwc_pd` and the like)."
     "H-HW-20" Main "Tables that grow in place need 92 % less memory in a row than elastic cuckoo tables, 1 MB for 64 MB"
         "they are not built; what elastic cuckoo tables need in a row is in since-tables."
-    "H-HW-22" Main "Flattened tables with priority in caches are 9.2 % faster; in virtual machines 2.8 references a walk \
-                    for 4.4"
+    "H-HW-22" Main "Flattened tables with priority in caches are 9.2 % faster; in virtual machines 2.8 references a \
+                    walk for 4.4"
         "caches have no priority for page tables, and these tables are not defined in virtual machines (HW-12)."
     "H-HW-24" Main "Learned page tables cut the overhead of translation by 44 %, within 1 % of one reference a walk"
         "they are not built."

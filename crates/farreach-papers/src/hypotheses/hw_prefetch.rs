@@ -220,8 +220,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-HW-9",
         kind: Main,
-        claim: "ATP switches prefetching off where it gains nothing: on random updates at more than 95 % of the misses, \
-                with less than 5 % of the references",
+        claim: "ATP switches prefetching off where it gains nothing: on random updates at more than 95 % of the \
+                misses, with less than 5 % of the references",
         studies: &["since-designs"],
         judge: |results, set| {
             tally(programs(set).filter(|p| p.is_like(&["GUPS"])), |p| {

@@ -23,8 +23,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-HW-35",
         kind: Main,
-        claim: "Mosaic entries miss 6 to 81 % less often at equal hardware; tested as complete subblocks of four pages, \
-                equal entries. That memory can be filled to 98 % without a conflict needs its allocator",
+        claim: "Mosaic entries miss 6 to 81 % less often at equal hardware; tested as complete subblocks of four \
+                pages, equal entries. That memory can be filled to 98 % without a conflict needs its allocator",
         studies: &["since-reach"],
         judge: |results, set| {
             let found = tally(few(set), |p| {
@@ -67,8 +67,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-HW-40",
         kind: Main,
-        claim: "A skewed TLB of 8 ways nearly has the hit ratio of full associativity: at most a tenth more misses; that \
-                it holds several page sizes is not built",
+        claim: "A skewed TLB of 8 ways nearly has the hit ratio of full associativity: at most a tenth more misses; \
+                that it holds several page sizes is not built",
         studies: &["since-reach"],
         judge: |results, set| {
             let found = tally(few(set), |p| {
@@ -85,8 +85,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-HW-44",
         kind: Main,
-        claim: "FlexPointer removes 70 to 99 % of the misses of the first level and of the walks; tested with ranges of \
-                32 KB and more that are looked up first",
+        claim: "FlexPointer removes 70 to 99 % of the misses of the first level and of the walks; tested with ranges \
+                of 32 KB and more that are looked up first",
         studies: &["since-reach"],
         judge: |results, set| {
             tally(few(set), |p| {

@@ -87,8 +87,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-HW-15",
         kind: Main,
-        claim: "A radix tree with walk caches reads memory far less often than an inverted table: at most half as often; \
-                of the five caches the one by level and prefix",
+        claim: "A radix tree with walk caches reads memory far less often than an inverted table: at most half as \
+                often; of the five caches the one by level and prefix",
         studies: &["since-tables"],
         judge: |results, set| {
             tally(few(set), |p| {

@@ -46,8 +46,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-HW-28",
         kind: Main,
-        claim: "Translations in the L2 cache make programs 7.4 % faster natively; tested as fewer walks and cycles, with \
-                hardly more misses of the program in that cache (at most 1 %)",
+        claim: "Translations in the L2 cache make programs 7.4 % faster natively; tested as fewer walks and cycles, \
+                with hardly more misses of the program in that cache (at most 1 %)",
         studies: &["since-walks"],
         judge: |results, set| {
             tally(walked(results, set, BASE_VICTIMA), |p| {
@@ -100,8 +100,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-HW-32",
         kind: Main,
-        claim: "SpOT cuts the overhead of walks from 16.5 to 0.9 % in virtual machines; tested natively: it predicts at \
-                least 94.5 % of the walks",
+        claim: "SpOT cuts the overhead of walks from 16.5 to 0.9 % in virtual machines; tested natively: it predicts \
+                at least 94.5 % of the walks",
         studies: &["since-walks"],
         judge: |results, set| {
             tally(walked(results, set, BASE_EAGER), |p| {
@@ -177,8 +177,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-HW-48",
         kind: Side,
-        claim: "iTP makes servers 18.9 % faster with a policy for caches, which is not built; tested as fewer misses of \
-                fetches",
+        claim: "iTP makes servers 18.9 % faster with a policy for caches, which is not built; tested as fewer misses \
+                of fetches",
         studies: &["since-replacement"],
         judge: |results, set| {
             let server = [Program { name: SERVER.into(), ..Program::default() }];

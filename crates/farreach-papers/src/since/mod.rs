@@ -108,8 +108,8 @@ pub(crate) fn with_bases(designs: impl Iterator<Item = &'static Design>) -> Vec<
     all
 }
 
-/// The programs: updates at random, keys and values, sparse matrices, a simplex, a queue of events, a compiler. The full
-/// set has a graph besides, which takes a third of the time, and all that were named.
+/// The programs: updates at random, keys and values, sparse matrices, a simplex, a queue of events, a compiler. The
+/// full set has a graph besides, which takes a third of the time, and all that were named.
 pub(crate) fn programs(set: &Set) -> impl Iterator<Item = &Program> + Clone {
     const SMALL: [&str; 6] = ["GUPS", "memcached", "NPB:CG", "mcf", "omnetpp", "gcc"];
     set.all().filter(|p| match set.name.as_str() {
@@ -119,8 +119,8 @@ pub(crate) fn programs(set: &Set) -> impl Iterator<Item = &Program> + Clone {
     })
 }
 
-/// Programs for machines that only one claim asks for: of random updates, keys and values, sparse matrices one. All that
-/// were named.
+/// Programs for machines that only one claim asks for: of random updates, keys and values, sparse matrices one. All
+/// that were named.
 pub(crate) fn few(set: &Set) -> impl Iterator<Item = &Program> + Clone {
     const FEW: [&str; 4] = ["memcached", "NPB:CG", "GUPS", "graph500"];
     programs(set).filter(|p| set.name == "chosen" || p.is_like(&FEW))

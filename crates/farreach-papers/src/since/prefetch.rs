@@ -24,8 +24,8 @@ pub(crate) const STREAMS: [&str; 3] = [
     "workload:stencil:size=16M,references=6M",
     "workload:dense:size=24M,references=3M",
 ];
-/// Memory is mapped when it is asked for. First touches of pages that are not mapped cannot be prefetched (HW-10), and a
-/// short run over much memory has no other misses.
+/// Memory is mapped when it is asked for. First touches of pages that are not mapped cannot be prefetched (HW-10), and
+/// a short run over much memory has no other misses.
 pub(crate) const SP_MAPPED: &str = "since/sp:placement=eager";
 /// With four times the buffer.
 pub(crate) const SP_MORE: &str = "since/sp:placement=eager,pb_entries=64";
