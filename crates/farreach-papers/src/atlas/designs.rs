@@ -145,7 +145,7 @@ fn area(configuration: &str) -> Option<f64> {
 fn bits(preset: &str) -> Option<u64> {
     let spec = MachineSpec::parse(preset, 0).ok()?;
     let bits = (spec.hardware.tlb()?.bits)(&spec.params)?;
-    Some(u64::from(bits.tag) + u64::from(bits.data) + u64::from(bits.status))
+    Some(bits.tag + bits.data + bits.status)
 }
 
 /// Entries with as many bits as the single-page-size TLB of [`ENTRIES`].

@@ -55,7 +55,7 @@ const CYCLES: usize = 2;
 const MEMORY: usize = 3;
 
 /// The programs of a budget.
-fn of_budget<'a>(set: &'a Set, budget: Budget) -> Vec<&'a Program> {
+fn of_budget(set: &Set, budget: Budget) -> Vec<&Program> {
     match budget {
         Budget::Entries => programs(set).collect(),
         _ => few(set).collect(),
