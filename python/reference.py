@@ -12,7 +12,7 @@ from typing import Any, List
 import farreach
 
 GROUPS = [
-    ("Running", ["run", "repeat", "record", "simulate", "pagesize", "papers"]),
+    ("Running", ["run", "repeat", "record", "simulate", "pagesize", "papers", "atlas"]),
     ("On this machine", ["trap", "watch", "advise", "contiguity"]),
     ("Workloads", ["workloads", "Workloads", "WorkloadEntry"]),
     ("Machines", ["Machine", "machines", "area"]),

@@ -22,7 +22,7 @@ from .errors import (
 )
 from .machine import Machine, area, machines
 from .observe import advise, contiguity, trap, watch
-from .paper import PapersResult, papers
+from .paper import PapersResult, atlas, papers
 from .records import MachineResult, Record
 from .repeats import Repeats, repeat
 from .result import AdviceResult, ContiguityResult, PageSizeResult, Result, WatchResult
@@ -48,6 +48,7 @@ __all__ = [
     "Workloads",
     "WorkloadEntry",
     "papers",
+    "atlas",
     "PapersResult",
     "area",
     "sweep",

@@ -19,7 +19,7 @@ from .records import Record
 if TYPE_CHECKING:
     from .plots import PapersPlots
 
-__all__ = ["papers", "PapersResult", "PaperTable"]
+__all__ = ["papers", "atlas", "PapersResult", "PaperTable"]
 
 
 #: What the JSON says of itself.
@@ -178,3 +178,20 @@ def papers(
         html = os.path.join(folder, "papers.html")
         values = json.loads(_command.run([*words, "--html", html], silent="report in "))
         return PapersResult(values, Path(html).read_text(encoding="utf-8"))
+
+
+def atlas(file: PathLike) -> Any:
+    """The atlas as a `pandas.DataFrame`: a row for each program, budget and design, with empty cells where nothing is
+    known. `atlas(file).to_parquet("atlas.parquet")` stores it (needs pyarrow).
+
+    Args:
+        file: `atlas.csv`, as `farreach papers atlas -o FOLDER/` writes it.
+
+    Raises:
+        MissingExtra: pandas is not installed.
+        OSError: the file cannot be read.
+    """
+    need("a frame", "pandas")
+    import pandas as pd
+
+    return pd.read_csv(file).convert_dtypes()

@@ -237,6 +237,16 @@ def test_who_reads_may_have_enough(cache, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_atlas_is_a_frame_and_a_parquet_file(tmp_path):
+    pd, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    file = tmp_path / "atlas.csv"
+    file.write_text("program,budget,design,walks,references,energy_pj\nkv,entries,base,5,9,\nkv,bits,single,7,,2.5\n")
+    table = farreach.atlas(file)
+    assert table["walks"].tolist() == [5, 7] and table["references"].isna().tolist() == [False, True]
+    table.to_parquet(tmp_path / "atlas.parquet")
+    assert pd.read_parquet(tmp_path / "atlas.parquet")["design"].tolist() == ["base", "single"]
+
+
 def test_papers_as_a_frame_and_a_page(tmp_path):
     pytest.importorskip("pandas")
     result = farreach.papers(["t94-table9", "t94-fig2"], workloads=["join"], limit="20K", cache=tmp_path / "cache")

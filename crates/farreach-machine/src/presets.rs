@@ -105,6 +105,7 @@ pub const PRESETS: &[Preset] = presets![
     "sv97/vmp",
     "sv97/x86",
     "s04/skewed",
+    "since/base",
     "since/srrip",
     "since/chirp",
     "since/itp",

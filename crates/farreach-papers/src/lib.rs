@@ -12,6 +12,7 @@
 //! line runs the requests and stores the results. It must not know mechanisms either: a machine is a name, as
 //! `--machine` takes it.
 
+mod atlas;
 mod codes;
 mod commands;
 mod ds13;
@@ -28,11 +29,13 @@ mod registry;
 mod results;
 mod rmm15;
 mod servers;
+mod since;
 mod stress;
 mod study;
 mod sv97;
 mod t94;
 
+pub use atlas::csv as atlas_csv;
 pub use farreach_types::papers::{
     Bars, Cell, Chart, Code, Column, Finding, Head, Judged, Kind, Origin, PAPERS_SCHEMA, Papers, Program, Row, Section,
     Series, Table, Verdict,

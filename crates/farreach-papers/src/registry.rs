@@ -6,7 +6,7 @@ use crate::heads;
 use crate::hypotheses::HYPOTHESES;
 use crate::results::{Request, Results, Set};
 use crate::study::Study;
-use crate::{ds13, ps, rmm15, servers, sv97, t94};
+use crate::{atlas, ds13, ps, rmm15, servers, since, sv97, t94};
 use farreach_types::papers::{PAPERS_SCHEMA, Papers, Section};
 
 /// All studies, in the order in which a report shows them. A further one is one file and one line here.
@@ -62,6 +62,15 @@ pub const STUDIES: &[&Study] = &[
     &rmm15::options::STUDY,
     &rmm15::hardware::STUDY,
     &rmm15::worked_examples::STUDY,
+    &since::designs::STUDY,
+    &since::prefetch::STUDY,
+    &since::tables::STUDY,
+    &since::walks::STUDY,
+    &since::replacement::STUDY,
+    &since::reach::STUDY,
+    &since::identities::STUDY,
+    &since::open::STUDY,
+    &atlas::STUDY,
 ];
 
 /// The study with this id.

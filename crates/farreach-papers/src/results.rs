@@ -69,7 +69,7 @@ pub struct Set {
 
 impl Set {
     /// Every program once.
-    pub fn all(&self) -> impl Iterator<Item = &Program> {
+    pub fn all(&self) -> impl Iterator<Item = &Program> + Clone {
         let further = self.large.iter().filter(|l| self.programs.iter().all(|p| p.name != l.name));
         self.programs.iter().chain(further)
     }

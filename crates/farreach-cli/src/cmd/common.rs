@@ -196,6 +196,14 @@ impl OutputArgs {
         }
     }
 
+    /// Takes `--output` away if it names a folder: one that is there, or a path with a slash at its end. The page is
+    /// written into it under this name, unless `--html` names another.
+    pub fn take_folder(&mut self, page: &str) -> Option<PathBuf> {
+        let dir = self.output.take_if(|path| path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/"))?;
+        self.html.get_or_insert_with(|| dir.join(page));
+        Some(dir)
+    }
+
     /// Refuses a further output file that is the same as one of these.
     pub fn apart_from(&self, path: &Path, option: &str) -> Result<()> {
         match self.files().find(|(file, _)| same_file(file, path)) {

@@ -3,9 +3,9 @@
 use super::common::{OutputArgs, cache_folder, note, own_path, print, threads, whole};
 use super::handover;
 use super::progress::{Display, Goal, Line, time};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use farreach_papers::{Results, STUDIES, Study, study, with_claims};
+use farreach_papers::{Results, STUDIES, Study, atlas_csv, study, with_claims};
 use farreach_report as report;
 use farreach_report::format::{count, counted};
 use farreach_studies::{Event, Programs, Round, Runner, Sources, Steady, check_steady};
@@ -16,6 +16,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// The study whose numbers are a file of their own.
+const ATLAS: &str = "atlas";
+
 /// Measure a table or figure of a paper again and show it beside the printed one, with a verdict on each claim.
 ///
 /// Without an id: the list of them. Results are kept; what was run once is not run again. Ctrl-C ends a run, the next
@@ -25,11 +28,13 @@ use std::process::ExitCode;
 Examples:
   farreach papers                                      what there is
   farreach papers t94-table6 --small                   one table, with small programs
+  farreach papers since --small                        designs since 2000, and each of their claims
   farreach papers --all --small --html papers.html     all of them as one page
+  farreach papers atlas --small -o atlas/              all designs compared: atlas.csv, and a page
   farreach papers t94-table9 --workload gcc.frt        the study of Table 9 on a trace of your own
   farreach papers ds13-table4 -w redis --trap --size 1G    a server in its steady state, by its traps")]
 pub struct PapersArgs {
-    /// Tables and figures, such as t94-table6.
+    /// Tables and figures, such as t94-table6, or all of a paper, such as t94; since is hardware since 2000.
     #[arg(value_name = "ID", conflicts_with = "all", group = "what")]
     ids: Vec<String>,
     /// All of them, as one HTML page (papers.html, unless another form is asked for).
@@ -60,8 +65,8 @@ pub struct PapersArgs {
     /// Where results are kept; default: farreach/papers in the user's cache directory.
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
-    /// Where passes run: local[:N], tcp://HOST:PORT (a Dask scheduler), or a TOML file that describes a batch system; as
-    /// for `farreach sweep`. Needs the Python package.
+    /// Where passes run: local[:N], tcp://HOST:PORT (a Dask scheduler), or a TOML file that describes a batch system;
+    /// as for `farreach sweep`. Needs the Python package.
     #[arg(long, value_name = "PLACE", requires = "what", conflicts_with_all = ["threads", "plan"])]
     on: Option<String>,
     /// Run nothing: print as JSON the passes whose results are not kept yet, cut for so many workers.
@@ -79,7 +84,7 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
     let studies = match (args.all, args.ids.is_empty()) {
         (true, _) => STUDIES.to_vec(),
         (false, true) => return list().map(|()| ExitCode::SUCCESS),
-        (false, false) => args.ids.iter().map(|id| known(id)).collect::<Result<_>>()?,
+        (false, false) => chosen(&args.ids)?,
     };
     let steady = args.trap.then(|| Steady { size: args.size.map(|size| size.0) });
     if steady.is_some() {
@@ -90,6 +95,10 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
     }
     if args.all && !args.markdown && args.plan.is_none() {
         args.output.page_by_default("papers.html");
+    }
+    let folder = studies.iter().any(|s| s.id == ATLAS).then(|| args.output.take_folder("atlas.html")).flatten();
+    if let Some(dir) = &folder {
+        std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
     }
     args.output.check(args.workloads.iter().map(String::as_str))?;
     let cache = Cache::open(&args.cache.clone().map_or_else(|| cache_folder("papers", "--cache"), Ok)?)?;
@@ -108,6 +117,11 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
     }
     let Some(results) = runner.answer(&with_claims(&studies), listen)? else { return Ok(interrupted()) };
     let papers = farreach_papers::show(&studies, &results, &programs.set);
+    if let Some(dir) = &folder {
+        let file = dir.join("atlas.csv");
+        std::fs::write(&file, atlas_csv(&results, &programs.set)).with_context(|| file.display().to_string())?;
+        note(format_args!("numbers in {}", file.display()));
+    }
     if args.markdown {
         args.output.emit_text(&report::papers::markdown::render(&papers), &papers)?
     } else {
@@ -153,6 +167,21 @@ fn terminal() -> impl FnMut(Event) {
 fn interrupted() -> ExitCode {
     note("interrupted; what is done is kept, and the same command goes on from there");
     ExitCode::from(130)
+}
+
+/// Studies by their ids, or by the part of them before the dash, which means all of a paper; each once.
+fn chosen(ids: &[String]) -> Result<Vec<&'static Study>> {
+    let mut all: Vec<&'static Study> = Vec::new();
+    for id in ids {
+        let of_paper: Vec<&Study> =
+            STUDIES.iter().copied().filter(|s| s.id.split_once('-').is_some_and(|(paper, _)| paper == id)).collect();
+        for study in if of_paper.is_empty() { vec![known(id)?] } else { of_paper } {
+            if !all.iter().any(|s| s.id == study.id) {
+                all.push(study);
+            }
+        }
+    }
+    Ok(all)
 }
 
 fn known(id: &str) -> Result<&'static Study> {

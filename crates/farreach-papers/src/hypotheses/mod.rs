@@ -3,6 +3,11 @@
 //! [`Verdict`](farreach_types::papers::Verdict) and names the programs; nothing is tuned to make a claim hold.
 
 mod ds13;
+mod hw_open;
+mod hw_prefetch;
+mod hw_reach;
+mod hw_tables;
+mod hw_walks;
 mod hypothesis;
 mod judge;
 mod ps;
@@ -32,6 +37,11 @@ const FAMILIES: &[&[Hypothesis]] = &[
     ds13::CLAIMS,
     rmm15::CLAIMS,
     rmm15_walks::CLAIMS,
+    hw_prefetch::CLAIMS,
+    hw_tables::CLAIMS,
+    hw_walks::CLAIMS,
+    hw_reach::CLAIMS,
+    hw_open::CLAIMS,
 ];
 
 #[cfg(test)]

@@ -1,0 +1,117 @@
+//! Page tables: references of walks, steps, memory.
+
+use super::*;
+
+pub(crate) const STUDY: Study = Study {
+    id: "since-tables",
+    title: "Page tables: references and steps of walks, memory of tables, cycles through caches",
+    rules: "HW-7, PT-1",
+    plan: |_, set| {
+        let mut wanted = grid(programs(set), &with_bases(of_kinds(&[Kind::Table])));
+        wanted.extend(grid(programs(set), &[BASE_PRINTED]));
+        wanted.extend(grid(few(set), &[CUCKOO_GROWN, BASE_CACHES, HASHED_CACHES, HTAB_CACHES, CUCKOO_CACHES]));
+        wanted.extend(GROWING.iter().flat_map(|p| [BASE, "since/hashed"].map(|m| Request::machine(p, m))));
+        wanted
+    },
+    section,
+};
+
+/// Hashed, half full at most, through caches.
+pub(crate) const HASHED_CACHES: &str = "since/hashed:ht_load=0.5,walk_cost=caches";
+/// PowerPC, through caches.
+pub(crate) const HTAB_CACHES: &str = "since/htab:walk_cost=caches";
+/// Elastic cuckoo, through caches.
+pub(crate) const CUCKOO_CACHES: &str = "since/cuckoo:walk_cost=caches";
+/// Elastic cuckoo, small enough at first that it must grow.
+pub(crate) const CUCKOO_GROWN: &str = "since/cuckoo:ec_entries=256";
+/// Random updates in more and more memory.
+pub(crate) const GROWING: [&str; 4] = [
+    "workload:gups:size=16M,references=400000",
+    "workload:gups:size=256M,references=400000",
+    "workload:gups:size=2G,references=400000",
+    "workload:gups:size=16G,references=400000",
+];
+
+/// A counter of the table.
+pub(crate) fn of_table(results: &Results, program: &str, machine: &str, name: &str) -> Option<u64> {
+    counted(results, program, machine, "table", name)
+}
+
+/// References a walk.
+pub(crate) fn each(results: &Results, program: &str, machine: &str) -> Option<f64> {
+    Walks::of(results, program, machine)?.each()
+}
+
+/// Steps a walk: references made at once are one.
+fn steps(results: &Results, program: &str, machine: &str) -> Option<f64> {
+    let machine = results.machine(program, machine)?;
+    let tlb = &machine.counts.tlb;
+    let table = tlb.parts.get("table").map_or(0, |part| part.memory.made.steps);
+    (tlb.misses > 0).then(|| (tlb.walk_references() + table) as f64 / tlb.misses as f64)
+}
+
+/// Cycles of walks.
+pub(crate) fn walk_cycles(results: &Results, program: &str, machine: &str) -> Option<u64> {
+    results.machine(program, machine)?.cost.walk_cycles
+}
+
+/// References of walks that memory answered.
+pub(crate) fn from_memory(results: &Results, program: &str, machine: &str) -> Option<u64> {
+    let tlb = &results.machine(program, machine)?.counts.tlb;
+    let table = tlb.parts.get("table").map_or(0, |part| part.memory.answered.memory);
+    Some(tlb.walk_caches.page_tables().memory + table)
+}
+
+fn section(results: &Results, set: &Set, section: &mut Section) {
+    let shown: Vec<&Program> = programs(set).collect();
+    let machines = with_bases(of_kinds(&[Kind::Table]));
+    for (title, of) in [
+        ("References a walk", each as fn(&Results, &str, &str) -> Option<f64>),
+        ("Steps a walk: references made at once are one", steps),
+    ] {
+        let mut table = Table::new(title, "table");
+        shown.iter().for_each(|p| table.column(&p.name, Origin::Measured, "a walk"));
+        for machine in &machines {
+            table.row(*machine, shown.iter().map(|p| of(results, &p.name, machine).into()).collect());
+        }
+        section.tables.push(table);
+    }
+    for (title, name) in [
+        ("Most memory of all tables", "table_bytes_most"),
+        ("The largest piece of memory in a row that a table needs", "table_contiguous"),
+    ] {
+        let mut table = Table::new(title, "table");
+        shown.iter().for_each(|p| table.column(&p.name, Origin::Measured, "KB"));
+        for machine in &machines[1..] {
+            let cell = |p: &&Program| of_table(results, &p.name, machine, name).map(|bytes| bytes / 1024).into();
+            table.row(*machine, shown.iter().map(cell).collect());
+        }
+        section.tables.push(table);
+    }
+    let mut caches = Table::new("Through caches: cycles a walk, and references that memory answers, a walk", "table");
+    let few: Vec<&Program> = few(set).collect();
+    for p in &few {
+        caches.column(&p.name, Origin::Measured, "cycles");
+        caches.column(&p.name, Origin::Measured, "from memory");
+    }
+    for machine in [BASE_CACHES, HASHED_CACHES, HTAB_CACHES, CUCKOO_CACHES] {
+        let cells = few.iter().flat_map(|p| {
+            let per = |n: Option<u64>| Some(n? as f64 / results.misses(&p.name, machine).filter(|&n| n > 0)? as f64);
+            [walk_cycles(results, &p.name, machine), from_memory(results, &p.name, machine)].map(|n| Cell::from(per(n)))
+        });
+        caches.row(machine, cells.collect());
+    }
+    section.tables.push(caches);
+    let mut growing = Table::new("References a walk by footprint of random updates", "footprint");
+    growing.column("radix", Origin::Measured, "a walk");
+    growing.column("hashed", Origin::Measured, "a walk");
+    for p in GROWING {
+        growing.row(p, [BASE, "since/hashed"].map(|m| each(results, p, m).into()).into());
+    }
+    section.tables.push(growing);
+    section.note(
+        "The radix tree is the walker's own, and its memory is not counted here. Memory of htab is that of groups for \
+         4 GB, whatever a program takes.",
+    );
+    section.note(MODEL);
+}
