@@ -133,7 +133,8 @@ impl Parts {
     }
 }
 
-/// The design without its additions, with a radix tree, split walk caches and a host that walks; and its slots, which come before those of the additions.
+/// The design without its additions, with a radix tree, split walk caches and a host that walks; and its slots, which
+/// come before those of the additions.
 fn without(subject: &Subject) -> (Box<dyn Tlb>, usize) {
     let mut given = subject.params.as_json().clone();
     let host = subject.params.has(host::HOST.name).then_some(&host::HOST);

@@ -8,3 +8,4 @@ mod policies;
 mod t94_golden;
 mod t94_hardware;
 mod tlb_oracle;
+mod walkers;

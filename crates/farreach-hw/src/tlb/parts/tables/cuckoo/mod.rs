@@ -93,8 +93,8 @@ pub const EC_HASH: Key = Key {
     name: "ec_hash",
     default: "mix",
     allowed: Allowed::OneOf(&["mix", "identity"]),
-    about: "table = cuckoo, me-hpt: how an entry is found: by mixed bits, or by bits of the number, other ones in each way, \
-            for hand-made tests; tables that grow need mix",
+    about: "table = cuckoo, me-hpt: how an entry is found: by mixed bits, or by bits of the number, other ones in each \
+            way, for hand-made tests; tables that grow need mix",
 };
 
 /// ME-1.
