@@ -3,7 +3,7 @@
 
 pub mod world;
 
-use farreach_hw::tlb::{Lookup, Outcome, Tlb, Unfiltered, design};
+use farreach_hw::tlb::{Lookup, Outcome, Tlb, Unfiltered, design, keys_of};
 use farreach_types::addr::{Asid, Pfn, Vpn};
 use farreach_types::event::Kind;
 use farreach_types::params::Params;
@@ -18,7 +18,8 @@ pub fn params(kind: &str, keys: &str) -> Params {
         let (name, value) = pair.split_once('=').expect("key=value");
         given.insert(name.to_owned(), Value::from(value));
     }
-    Params::resolve(design(kind).expect(kind).keys, &given).unwrap_or_else(|e| panic!("{kind}:{keys}: {e}"))
+    let keys_of_it = keys_of(design(kind).expect(kind), &given);
+    Params::resolve(&keys_of_it, &given).unwrap_or_else(|e| panic!("{kind}:{keys}: {e}"))
 }
 
 pub fn try_tlb(kind: &str, keys: &str) -> Result<Box<dyn Tlb>, String> {
