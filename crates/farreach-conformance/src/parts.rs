@@ -146,5 +146,8 @@ fn without(subject: &Subject) -> (Box<dyn Tlb>, usize) {
     given.retain(|name, _| keys.iter().any(|key| key.name == name));
     let params = Params::resolve(&keys, &given).expect("they were resolved before");
     let tlb = (subject.design.build)(&params).unwrap_or_else(|why| panic!("{} without its parts: {why}", subject.name));
-    (tlb, capacity(&params))
+    // Of predictors and walk caches, nothing is listed.
+    let unlisted = ["predictor_entries", "pwc_entries"].iter().filter(|key| params.has(key));
+    let slots = capacity(&params) - unlisted.map(|key| params.int(key) as usize).sum::<usize>();
+    (tlb, slots)
 }

@@ -111,7 +111,7 @@ struct Half {
     /// log2 of the base pages of a page.
     order: u8,
     mask: u64,
-    /// Set after set; inside a set the most recently used first, invalid ones last.
+    /// Set after set; inside a set the most recently used first, with invalid ones in between.
     entries: Vec<Entry>,
     live: u64,
     /// Where it lies in memory.
@@ -171,17 +171,16 @@ impl Half {
             valid: true,
         };
         let set = &mut self.entries[first..first + WAYS];
-        let evicts = set[WAYS - 1].valid;
-        set.rotate_right(1);
+        let at = set.iter().position(|entry| !entry.valid).unwrap_or(WAYS - 1);
+        let evicts = set[at].valid;
+        set[..=at].rotate_right(1);
         set[0] = entry;
         self.live += u64::from(!evicts);
         evicts
     }
 
     fn drop(&mut self, at: usize) {
-        let end = at / WAYS * WAYS + WAYS;
-        self.entries[at..end].rotate_left(1);
-        self.entries[end - 1] = Entry::default();
+        self.entries[at] = Entry::default();
         self.live -= 1;
     }
 
@@ -199,8 +198,7 @@ impl Half {
                 }
             }
         } else {
-            // From the last on, since a dropped entry moves those behind it.
-            for at in (0..self.entries.len()).rev() {
+            for at in 0..self.entries.len() {
                 let entry = &self.entries[at];
                 if entry.valid && entry.asid == asid.0 && (first..=last).contains(&entry.page) {
                     self.drop(at);
