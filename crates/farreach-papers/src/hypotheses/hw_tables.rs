@@ -13,6 +13,9 @@ use crate::since::{BASE, BASE_CACHES, BASE_PRINTED, Kind, Walks, few, of_kinds, 
 use farreach_types::papers::Kind::{Main, Side};
 use farreach_types::papers::{Finding, Program};
 
+/// A program, and its references a walk with the two sizes of walk caches.
+type Row = (String, Option<f64>, Option<f64>);
+
 /// Cycles of walks through caches, in percent of the radix tree with its walk caches, on programs that walk.
 fn cycles(results: &Results, set: &Set, machine: &str, rule: fn(f64) -> Outcome) -> Tally {
     tally(few(set), |p| {
@@ -49,10 +52,10 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         judge: |results, set| {
             let spec = walked(results, set)
                 .filter(|p| p.is_like(&["mcf", "omnetpp", "astar", "soplex", "cactusADM", "GemsFDTD", "gcc"]));
-            let numbers: Vec<(String, Option<f64>, Option<f64>)> = spec
+            let numbers: Vec<Row> = spec
                 .map(|p| (p.name.clone(), each(results, &p.name, BASE), each(results, &p.name, BASE_PRINTED)))
                 .collect();
-            let of = |which: fn(&(String, Option<f64>, Option<f64>)) -> Option<f64>| mean(numbers.iter().map(which));
+            let of = |which: fn(&Row) -> Option<f64>| mean(numbers.iter().map(which));
             let (Some(ours), Some(printed)) = (of(|n| n.1), of(|n| n.2)) else {
                 return untestable("no program it speaks of was run.");
             };

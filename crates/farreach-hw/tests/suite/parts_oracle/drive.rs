@@ -48,7 +48,8 @@ fn victim(before: &[EntryView], base: &Machine, evictions: u64, look: &Look) -> 
     let covered = VpnRange { start: page.base, pages: 1 << page.order };
     let left = |e: &&EntryView| {
         let same = |x: &EntryView| (x.asid, x.base, x.order) == (e.asid, e.base, e.order);
-        !now.iter().any(same) && !(e.asid == page.asid && covered.contains(e.base))
+        let is_covered = e.asid == page.asid && covered.contains(e.base);
+        !(is_covered || now.iter().any(same))
     };
     let mut all = before.iter().filter(left);
     let victim = all.next().expect("something was evicted");

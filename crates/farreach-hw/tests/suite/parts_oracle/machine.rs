@@ -45,7 +45,7 @@ impl Setting {
         let ids = ("process_ids", self.process_ids.to_string());
         let levels = LEVELS[self.levels].map(|(key, value)| (key, value.to_owned()));
         let lru = ("replacement", "lru".to_owned());
-        let own = self.keys.iter().cloned().filter(|_| with);
+        let own = self.keys.iter().filter(|&_| with).cloned();
         let all = levels.into_iter().chain([ids, lru]).chain(caches).chain(own);
         all.map(|(key, value)| (key.to_owned(), Value::from(value))).collect()
     }
@@ -137,5 +137,5 @@ impl Machine {
 
 /// The line of data that a lookup's instruction reads or is.
 pub(super) fn data_line(look: &Look) -> u64 {
-    look.pte.pfn.0 << 6 | look.vpn() % 64
+    (look.pte.pfn.0 << 6) | (look.vpn() % 64)
 }

@@ -6,7 +6,7 @@ use farreach_oracle::tables::dmt::Dmt;
 
 pub(super) enum Model {
     Any(Box<dyn PlainTable>),
-    Dmt(Dmt, Regions),
+    Dmt(Box<Dmt>, Regions),
 }
 
 /// Of a process: first page, one past the last, mapped base pages.
@@ -55,7 +55,7 @@ impl Tabled {
     fn table(&mut self) -> &mut dyn PlainTable {
         match &mut self.model {
             Model::Any(table) => &mut **table,
-            Model::Dmt(table, _) => table,
+            Model::Dmt(table, _) => &mut **table,
         }
     }
 

@@ -112,7 +112,7 @@ pub(super) fn dmt(dice: &mut Dice) -> (Setting, Box<dyn Plain>) {
     let mut setting = Setting::new(dice, "table", Vec::new());
     setting.walk_caches = [0; 3];
     let registers = dice.pick(&[0, 1, 2, 3, 16]);
-    let model = Model::Dmt(Dmt::new(registers, 4), Regions::default());
+    let model = Model::Dmt(Box::new(Dmt::new(registers, 4)), Regions::default());
     made(setting, "dmt", vec![("dmt_registers", registers.to_string())], model)
 }
 

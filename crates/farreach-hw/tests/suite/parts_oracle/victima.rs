@@ -28,7 +28,7 @@ impl Caches {
                 self.next - 1
             })
         });
-        frame << 6 | (vpn >> (9 * level) & 511) / 8
+        (frame << 6) | ((vpn >> (9 * level) & 511) / 8)
     }
 
     /// Whether memory answered.

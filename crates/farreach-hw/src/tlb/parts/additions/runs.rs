@@ -52,7 +52,7 @@ pub const RUN_FILLS_L2: Key = Key {
     about: "a page that was walked for is filled into the second level too where it is part of a run",
 };
 
-/// COL-1.
+/// COL-1, COL-2.
 pub const RUN_BEYOND: Key = Key {
     name: "run_beyond",
     default: "1",

@@ -35,7 +35,7 @@ pub const SKEW_WAYS: Key = Key {
     allowed: Allowed::Int { min: 1, max: 64 },
     about: "ways of the skewed second level, a multiple of the number of its sizes",
 };
-/// SKW-1.
+/// SKW-1, SKW-2.
 pub const SKEW_SIZES: Key = Key {
     name: "skew_sizes",
     default: "4K+2M",
