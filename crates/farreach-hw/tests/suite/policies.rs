@@ -160,7 +160,9 @@ fn refusals_name_key_value_and_what_is_allowed() {
     }
     let design = farreach_hw::tlb::design("hierarchy").unwrap();
     let resolve = |key: &str, value: &str| {
-        let given = [(key.to_owned(), value.into())].into_iter().collect();
+        let whose = key.split('_').next().filter(|policy| POLICIES.iter().any(|listed| listed.name == *policy));
+        let policy = whose.map(|policy| ("l2_replacement".to_owned(), policy.into()));
+        let given = policy.into_iter().chain([(key.to_owned(), value.into())]).collect();
         Params::resolve(&keys_of(design, &given), &given).err().unwrap_or_else(|| panic!("{key} = {value} is accepted"))
     };
     let unknown = resolve("l2_replacement", "used-bit");

@@ -77,6 +77,7 @@ pub const LISTED: ListedAddition = ListedAddition {
             (part.counters.get("fills") + part.counters.get("bypasses"), counts.walk.walks)
         },
     }],
+    is_beside: true,
     keeps_tlbs: |params| params.int(DPP_THRESHOLD.name) == u64::from(MOST),
     needs_fetches: |_| Some("behind = dppred".into()),
     check: |params| {

@@ -279,7 +279,8 @@ pub struct ListedAddition {
     pub keys: &'static [&'static Key],
     /// Counters of its own, in `counts.parts.NAME`.
     pub counters: &'static [Counter],
-    /// Whether its place is beside the second level ([`Addition::beside`]), and not behind it ([`Addition::missed`]).
+    /// Whether it is asked beside the second level (`Addition::beside`); if not, it is asked behind it
+    /// (`Addition::missed`). The other calls come to both.
     pub is_beside: bool,
     /// The counter of misses that it alone answered (HW-L1), if it answers any.
     pub answers: Option<&'static str>,

@@ -1,6 +1,6 @@
 //! Victima: lines of the second-level cache that hold translations, eight of a line of the page table (VIC).
 //!
-//! Such a line is a line of a part in [`Levels`](crate::cache::Levels). Its number there is made of its slot here and
+//! Such a line is a line of a part in [`Levels`]. Its number there is made of its slot here and
 //! of its set; what it translates is kept here.
 
 mod costly;
