@@ -6,7 +6,7 @@ use super::presets::{self, Preset};
 use super::reference::reference;
 use farreach_hw::system::keys::TABLE;
 use farreach_hw::system::tables::TABLES;
-use farreach_hw::tlb::{CHOICES, DESIGNS, Design, additions, host, parts_with, range, segment, walk};
+use farreach_hw::tlb::{CHOICES, DESIGNS, Design, additions, host, range, segment, walk};
 use farreach_os as os;
 use farreach_types::Error;
 use farreach_types::params::{self, Allowed, Key, Params};
@@ -25,12 +25,6 @@ fn one_of(given: &str, names: &[&str]) -> String {
 fn all_keys(refusal: &str, hardware: Hardware, choices: &str, keys: &[&Key]) -> String {
     let joint = if refusal.ends_with('?') { "" } else { ";" };
     let kind = hardware.kind();
-    let unknown = refusal.split('\'').nth(1).unwrap_or_default();
-    let parts = parts_with(unknown).filter(|(choice, _)| keys.iter().any(|key| key.name == choice.name));
-    let parts: Vec<String> = parts.map(|(choice, part)| format!("{} = {part}", choice.name)).collect();
-    if !parts.is_empty() {
-        return format!("{joint} machines with {} have it", parts.join(" or "));
-    }
     if !MachineSpec::registered(KIND.name).contains(&kind) {
         let mut names: Vec<&str> = keys.iter().map(|key| key.name).collect();
         names.sort_unstable();

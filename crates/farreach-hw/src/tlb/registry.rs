@@ -51,16 +51,6 @@ pub const CHOICES: [Choice; 6] = [
 /// Keys of parts that came after results of these parts. Results do not name them at their defaults (HW-4).
 const LATER: [&Key; 2] = [&RUN_BEYOND, &CLUSTER_BESIDE];
 
-/// The parts that have a key of this name, each with the key that chooses it.
-pub fn parts_with(key: &str) -> impl Iterator<Item = (&'static Key, &'static str)> {
-    let additions = additions::ADDITIONS.iter().map(|part| (&BEHIND, part.name, part.keys));
-    let tables = tables::TABLES.iter().map(|part| (&TABLE, part.name, part.keys));
-    let seconds = second_levels::SECOND_LEVELS.iter().map(|part| (&SECOND_LEVEL, part.name, part.keys));
-    let policies = policies::POLICIES.iter().map(|part| (&L2_REPLACEMENT, part.name, part.keys));
-    let parts = additions.chain(tables).chain(seconds).chain(policies);
-    parts.filter(move |(_, _, keys)| keys.iter().any(|own| own.name == key)).map(|(choice, name, _)| (choice, name))
-}
-
 /// The keys of a design in a machine with these values: its own, and those of the parts that the values choose. Another
 /// second level than arrays of pages has no use for their keys.
 pub fn keys_of(design: &Design, given: &Map<String, Json>) -> Vec<&'static Key> {
