@@ -12,9 +12,9 @@ use crate::table::{Table, Told};
 use crate::tally::need;
 use crate::watch::{apply, ask};
 use crate::world::Event;
-use farreach_hw::tlb::additions::{self, Law, ListedAddition};
+use farreach_hw::tlb::additions::{self, ListedAddition};
 use farreach_hw::tlb::{
-    Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered, host, keys_of, second_levels, tables, walk_caches,
+    Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered, counting, host, keys_of, tables, walk_caches,
 };
 use farreach_types::counts::TlbCounts;
 use farreach_types::params::Params;
@@ -22,8 +22,8 @@ use farreach_types::translation::Pte;
 
 /// The parts of a design, and the same design without them.
 pub struct Parts {
+    params: Params,
     additions: Vec<&'static ListedAddition>,
-    laws: Vec<(String, &'static Law)>,
     baseline: Option<Baseline>,
 }
 
@@ -44,16 +44,7 @@ impl Parts {
     pub fn of(subject: &Subject) -> Parts {
         let params = &subject.params;
         let additions = named(params);
-        let table = tables::chosen(params);
-        let laws = additions.iter().flat_map(|listed| listed.laws.iter().map(|law| (listed.name.to_owned(), law)));
-        let of_table = table.iter().flat_map(|table| table.laws.iter().map(|law| (tables::PART.to_owned(), law)));
-        let kind = walk_caches::chosen(params);
-        let of_caches = kind.iter().flat_map(|kind| kind.laws.iter().map(|law| (walk_caches::PART.to_owned(), law)));
-        let host = host::chosen(params);
-        let of_host = host.iter().flat_map(|host| host.laws.iter().map(|law| (host::PART.to_owned(), law)));
-        let second = second_levels::chosen(params);
-        let of_second = second.iter().flat_map(|second| second.laws.iter().map(|law| (second.name.to_owned(), law)));
-        let laws = laws.chain(of_table).chain(of_caches).chain(of_host).chain(of_second).collect();
+        let (table, host) = (tables::chosen(params), host::chosen(params));
         let comparable = additions.iter().all(|listed| (listed.keeps_tlbs)(params));
         let has_default = |name: &str, default: &str| !params.has(name) || params.text(name) == default;
         let has_parts = !additions.is_empty()
@@ -64,7 +55,7 @@ impl Parts {
             let (tlb, slots) = without(subject);
             Baseline { tlb, told: Told::default(), slots, unfiltered: Unfiltered::default() }
         });
-        Parts { additions, laws, baseline }
+        Parts { params: params.clone(), additions, baseline }
     }
 
     /// Misses that an addition answered alone.
@@ -73,18 +64,18 @@ impl Parts {
         self.additions.iter().map(of).sum()
     }
 
-    /// The lookup ended so, with these counts before and behind it.
+    /// The lookup ended so, with these counts before and behind it. Returns whether an addition answered it alone.
     pub fn lookup(
         &mut self,
         (at, pte, table): (Lookup, Pte, &Table),
         answer: Answer,
         before: &TlbCounts,
         now: &TlbCounts,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let answered = self.answered(now) - self.answered(before);
         let miss = u64::from(answer.outcome != Outcome::Hit);
         need(answered + miss <= 1, || format!("{at:?} was answered by an addition, and missed"))?;
-        let Some(Baseline { tlb, told, unfiltered, .. }) = &mut self.baseline else { return Ok(()) };
+        let Some(Baseline { tlb, told, unfiltered, .. }) = &mut self.baseline else { return Ok(answered > 0) };
         unfiltered.clear();
         let plain = ask(&mut **tlb, told, (at, pte, table), unfiltered);
         let missed = u64::from(plain.outcome != Outcome::Hit);
@@ -93,7 +84,8 @@ impl Parts {
                 "HW-L1: {at:?} ends as {:?} without additions; with them as {:?}, and they answered {answered}",
                 plain.outcome, answer.outcome
             )
-        })
+        })?;
+        Ok(answered > 0)
     }
 
     /// Entries of the TLBs, without those of additions, which count what happens to theirs themselves.
@@ -114,10 +106,12 @@ impl Parts {
 
     /// The entries of the TLBs, and the laws of the counts.
     pub fn check(&self, entries: &[EntryView], counts: &TlbCounts) -> Result<(), String> {
-        for (name, law) in &self.laws {
-            let Some(part) = counts.parts.get(name) else { continue };
-            let (left, right) = (law.sides)(part, counts);
-            need(left == right, || format!("{}: {left} and {right} should be equal: {name} {part:?}", law.name))?;
+        for (name, part) in counts.parts.iter() {
+            let counting = counting(name, &self.params).ok_or_else(|| format!("no part is called {name}"))?;
+            for law in counting.laws {
+                let (left, right) = (law.sides)(part, counts);
+                need(left == right, || format!("{}: {left} and {right} should be equal: {name} {part:?}", law.name))?;
+            }
         }
         let Some(Baseline { tlb, slots, .. }) = &self.baseline else { return Ok(()) };
         let plain = tlb.entries();

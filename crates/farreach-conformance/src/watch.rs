@@ -78,12 +78,12 @@ impl Watch<'_> {
             )
         })?;
         need(self.probe(at, table)? || !t.probes, || format!("{at:?}: a probe after the lookup finds nothing"))?;
+        let alone = self.parts.lookup((at, pte, table), answer, &self.counts, self.tlb.counts())?;
         if t.opaque {
             self.fresh.lookup(at, pte, hit)?;
         } else {
-            tally::lookup(t, &self.counts, self.tlb.counts(), at, pte, answer)?;
+            tally::lookup(t, (&self.counts, self.tlb.counts()), (at, pte), answer, alone)?;
         }
-        self.parts.lookup((at, pte, table), answer, &self.counts, self.tlb.counts())?;
         if let Some(reads) = self.tlb.port().map(|port| port.recorded().count() as u64) {
             tally::reads(&self.counts, self.tlb.counts(), reads)?;
         }

@@ -22,9 +22,9 @@ pub fn miss_cycles(counts: &TlbCounts, params: &Params) -> u64 {
     charge(&[&rest[..], &walks(counts, params)].concat())
 }
 
-/// Cycles of page walks by hardware: each node, or each step of other page tables, at its fixed price, or at the latency
-/// of what answered; those for which the program did not wait cost nothing. Searches of
-/// range tables cost nothing, for the program runs on meanwhile (RMM15-5).
+/// Cycles of page walks by hardware: each node, or each step of other page tables, at its fixed price, or at the
+/// latency of what answered; those for which the program did not wait cost nothing. Searches of range tables cost
+/// nothing, for the program runs on meanwhile (RMM15-5).
 pub fn walk_cycles(counts: &TlbCounts, params: &Params) -> u64 {
     charge(&walks(counts, params))
 }

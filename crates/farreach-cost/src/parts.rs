@@ -1,14 +1,15 @@
-//! The prices of parts that declare their counters themselves (HW-7): additions behind the second level, and page tables
-//! that are no radix tree.
+//! The prices of parts that declare their counters themselves (HW-7): additions behind the second level, and page
+//! tables that are no radix tree.
 //!
 //! A part has no formula of its own here. Each step that the program waits for costs the price of a reference, or the
-//! latency of what answered it; references in the background cost a share of that; and counters cost what their keys say.
+//! latency of what answered it; references in the background cost a share of that; and counters cost what their keys
+//! say.
 
 use super::cycles::price;
 use super::keys;
 use farreach_hw::cache::levels;
-use farreach_hw::tlb::additions::{self, BACKGROUND_WEIGHT, Counter};
-use farreach_hw::tlb::{host, second_levels, tables, walk_caches};
+use farreach_hw::tlb::additions::{BACKGROUND_WEIGHT, Counter};
+use farreach_hw::tlb::{counting, tables};
 use farreach_types::counts::{Answered, LedgerLine, PartCounts, TlbCounts};
 use farreach_types::params::Params;
 
@@ -33,15 +34,7 @@ fn steps(made: u64, answered: &Answered, params: &Params) -> f64 {
 
 /// The counters of a part, as its registry has them.
 fn counters(name: &str, params: &Params) -> &'static [Counter] {
-    match name {
-        tables::PART => tables::chosen(params).map_or(&[], |table| table.counters),
-        walk_caches::PART => walk_caches::chosen(params).map_or(&[], |kind| kind.counters),
-        host::PART => host::chosen(params).map_or(&[], |host| host.counters),
-        name => match second_levels::listed(name) {
-            Some(second) => second.counters,
-            None => additions::listed(name).map_or(&[], |addition| addition.counters),
-        },
-    }
+    counting(name, params).map_or(&[], |part| part.counters)
 }
 
 /// What a part costs: waiting, background, counters with a price.

@@ -25,7 +25,8 @@ impl Early {
 }
 
 /// Waits by `wait` until all is done, or, where memory runs short, as much as can be: `wait` gets what it asks many
-/// times a second whether it is to end at once. `early`: what has ended the run already. Returns what has ended it in the end.
+/// times a second whether it is to end at once. `early`: what has ended the run already. Returns what has ended it in
+/// the end.
 ///
 /// # Errors
 /// Those of `wait`.

@@ -282,8 +282,8 @@ impl MachineSpec {
         }
     }
 
-    /// All keys of a machine with this hardware and with the parts that these values choose: placement policy, additions
-    /// to a hierarchy, page table, replacement.
+    /// All keys of a machine with this hardware and with the parts that these values choose: placement policy,
+    /// additions to a hierarchy, page table, replacement.
     pub fn keys(hardware: Hardware, given: &Map<String, Json>) -> Vec<&'static Key> {
         let mut keys = hardware.keys(given);
         keys.extend(os::keys(&os::PLACEMENT.words(given).concat()));

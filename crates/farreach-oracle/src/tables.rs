@@ -12,9 +12,10 @@
 //! * OW-4 A failed search (PT-4) uses caches as they are, and changes none. It is `fault_references` alone.
 //! * OW-5 At a switch, caches of walks are kept with `process_ids`, and lose all without (HW-9). When a process is
 //!   gone, what caches hold of it goes.
-//! * OW-6 `hash=identity`: hash number i of x is (x div size^i) mod size, without the process.
-//! * OW-7 `collisions`: HT buckets that demand walks read but for the last of each search, CL nodes of other blocks that
-//!   they read, EC each swap of an insert or move, and no others.
+//! * OW-6 `hash=identity`: hash number i of x is (x div size^i) mod size, without the process. EC has one hash a way
+//!   then, in all tables: with further ones small numbers are all 0, and no table is large enough.
+//! * OW-7 `collisions`: HT buckets that demand walks read but for the last of each search, CL nodes of other blocks
+//!   that they read, EC each swap of an insert or move, and no others.
 //!
 //! HT:
 //!
@@ -22,7 +23,7 @@
 //!   `ht_sizes=all` the tables of all sizes are allocated together.
 //! * OW-9 Doubling happens after an insert into an empty bucket, as often as the load is too high. Buckets move in
 //!   ascending order.
-//! * OW-10 A tag that matches ends the search of its size, whatever its translation. The next size follows.
+//! * OW-10 A tag that matches ends the search of its size, with and without a translation. The next size follows.
 //!
 //! HTAB:
 //!

@@ -138,7 +138,7 @@ impl Regions {
         self.version
     }
 
-    /// The largest that may be accessed at all, at most so many; equal ones by address (ASA-1).
+    /// The largest that may be accessed at all, at most `most`; equal ones by address (ASA-1).
     pub fn largest(&self, most: usize) -> Vec<VpnRange> {
         let mut all: Vec<_> = self.iter().filter(|region| usable(region) > 0).map(|region| region.range).collect();
         all.sort_by_key(|range| (std::cmp::Reverse(range.pages), range.start));

@@ -54,7 +54,7 @@ pub trait PageTableView {
         let _ = (asid, vpn);
         None
     }
-    /// The largest regions of a process, at most so many, largest first, equal ones by address: those that a system
+    /// The largest regions of a process, at most `most`, largest first, equal ones by address: those that a system
     /// would have in range registers (ASA-1).
     fn largest_regions(&self, asid: Asid, most: usize) -> Vec<VpnRange> {
         let _ = (asid, most);

@@ -1,8 +1,8 @@
 //! The port through which translation hardware reads its tables in memory (HW-7).
 //!
 //! Reads go out in steps: the references of a step are made in parallel, for a demand or in the background. With
-//! `walk_cost = caches` the machine lends its caches to the port for the time of a lookup, so that a part learns at once
-//! which level answered. Otherwise a reference has a fixed price, and the port counts it.
+//! `walk_cost = caches` the machine lends its caches to the port for the time of a lookup, so that a part learns at
+//! once which level answered. Otherwise a reference has a fixed price, and the port counts it.
 
 use super::levels::LINE_SHIFT;
 use super::{At, Levels};
@@ -128,8 +128,8 @@ impl Port {
         self.last_walk = LastWalk::default();
     }
 
-    /// The walk is over. It read so many nodes of each level of a radix tree, which a walker with fixed prices does not
-    /// read through the port.
+    /// The walk is over. It read these numbers of nodes of each level of a radix tree, which a walker with fixed prices
+    /// does not read through the port.
     pub(crate) fn walk_ends(&mut self, by_level: [u64; 5]) {
         self.last_walk.steps += by_level.iter().sum::<u64>();
         self.last_walk.by_level = by_level;

@@ -108,8 +108,8 @@ pub trait System: Send {
         let _ = (asid, pages);
     }
 
-    /// These pages are mapped now, or in larger or smaller pages than before, for machines that keep tables of their own
-    /// (PT-1).
+    /// These pages are mapped now, or in larger or smaller pages than before, for machines that keep tables of their
+    /// own (PT-1).
     fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
         let _ = (asid, pages, table);
     }

@@ -209,7 +209,8 @@ pub trait OnFetch {
 pub trait OnMap {
     /// These pages are mapped now and were not, or are parts of larger or smaller pages than before.
     fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView);
-    /// These pages, as far as there are any, may not be mapped any more, or elsewhere. [`Tlb::invalidate`] comes before.
+    /// These pages, as far as there are any, may not be mapped any more, or elsewhere. [`Tlb::invalidate`] comes
+    /// before.
     fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView);
 }
 

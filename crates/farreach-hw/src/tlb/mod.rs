@@ -29,4 +29,4 @@ pub use parts::second_levels;
 pub use parts::store::numbers::lfsr_state;
 pub use parts::store::policies;
 pub use parts::tables;
-pub use registry::{CHOICES, Choice, DESIGNS, design, idle_choices, keys_of};
+pub use registry::{CHOICES, Choice, Counting, DESIGNS, counting, design, idle_choices, keys_of};

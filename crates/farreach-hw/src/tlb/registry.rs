@@ -4,7 +4,7 @@ use super::contract::Design;
 use super::designs::{
     complete_subblock, hierarchy, integrated, partial_subblock, segment, single, skewed, superpage, two_level,
 };
-use super::parts::additions::{self, BACKGROUND_WEIGHT, BEHIND, runs::RUN_BEYOND};
+use super::parts::additions::{self, BACKGROUND_WEIGHT, BEHIND, Counter, Law, runs::RUN_BEYOND};
 use super::parts::hierarchy::host::{self, HOST};
 use super::parts::hierarchy::walk_caches::{self, PWC_KIND};
 use super::parts::second_levels::{self, SECOND_LEVEL, clustered::CLUSTER_BESIDE};
@@ -48,8 +48,8 @@ pub const CHOICES: [Choice; 6] = [
     (&HOST, |name| host::listed(name).map(|listed| listed.keys)),
 ];
 
-/// Keys of parts that came after results of these parts. Results do not name them at their defaults (HW-4).
-const LATER: [&Key; 2] = [&RUN_BEYOND, &CLUSTER_BESIDE];
+/// Keys that came after results of the parts that they belong to. Results do not name them at their defaults (HW-4).
+const LATER: [&Key; 3] = [&CACHE_L2_REPLACEMENT, &RUN_BEYOND, &CLUSTER_BESIDE];
 
 /// The keys of a design in a machine with these values: its own, and those of the parts that the values choose. Another
 /// second level than arrays of pages has no use for their keys.
@@ -78,19 +78,36 @@ pub fn keys_of(design: &Design, given: &Map<String, Json>) -> Vec<&'static Key> 
     keys
 }
 
-/// The choices of parts that a machine leaves at their defaults. Results do not name them, so that a new part changes no
-/// result without it (HW-4). They have always named the host.
+/// The choices of parts that a machine leaves at their defaults. Results do not name them, so that a new part changes
+/// no result without it (HW-4). They have always named the host.
 pub fn idle_choices(params: &Params) -> impl Iterator<Item = &'static str> {
-    let is_idle = |key: &Key| params.has(key.name) && params.words(key.name) == [key.default];
     let is_default = |key: &Key| params.as_json().get(key.name) == key.check(&key.default.into()).ok().as_ref();
-    CHOICES
-        .iter()
-        .map(|(key, _)| key.name)
-        .filter(move |name| *name != HOST.name && CHOICES.iter().any(|(key, _)| key.name == *name && is_idle(key)))
-        .chain([CACHE_L2_REPLACEMENT.name].into_iter().filter(move |_| is_idle(&CACHE_L2_REPLACEMENT)))
-        .chain([BACKGROUND_WEIGHT.name].into_iter().filter(move |name| {
-            // It prices parts alone.
-            params.has(name) && [&BEHIND, &TABLE].iter().all(|key| is_idle(key))
-        }))
-        .chain(LATER.into_iter().filter(move |key| is_default(key)).map(|key| key.name))
+    let choices = CHOICES.iter().map(|(key, _)| *key).filter(|key| key.name != HOST.name);
+    let idle = choices.chain(LATER).filter(move |key| is_default(key));
+    // It prices parts alone.
+    let no_parts = is_default(&BEHIND) && is_default(&TABLE);
+    idle.chain(Some(&BACKGROUND_WEIGHT).filter(|_| no_parts)).map(|key| key.name)
+}
+
+/// What a part counts by itself, in `counts.parts`.
+#[derive(Clone, Copy)]
+pub struct Counting {
+    /// Its counters.
+    pub counters: &'static [Counter],
+    /// The laws that they keep.
+    pub laws: &'static [Law],
+}
+
+/// The counters of the part that a result of this machine names so; `None`: it has no such part.
+pub fn counting(name: &str, params: &Params) -> Option<Counting> {
+    let of = |counters, laws| Some(Counting { counters, laws });
+    match name {
+        tables::PART => tables::chosen(params).and_then(|part| of(part.counters, part.laws)),
+        walk_caches::PART => walk_caches::chosen(params).and_then(|part| of(part.counters, part.laws)),
+        host::PART => host::chosen(params).and_then(|part| of(part.counters, part.laws)),
+        name => match second_levels::listed(name) {
+            Some(part) => of(part.counters, part.laws),
+            None => additions::listed(name).and_then(|part| of(part.counters, part.laws)),
+        },
+    }
 }

@@ -174,9 +174,7 @@ fn add_parts(first: &str, varied: bool, into: &mut Vec<Configuration>) {
         arrays.for_each(|key| chosen.push_str(&format!(",{}=4", key.name)));
         into.retain(|other| other.keys != chosen);
         into.push(Configuration { keys: chosen.clone(), long: varied, may_be_refused: true });
-        // ec_hash = identity is for hand-made tests: it has no place for many pages.
-        let tried = keys.iter().filter(|key| varied && key.name != "ec_hash");
-        tried.for_each(|key| add_variations(&chosen, key, into));
+        keys.iter().filter(|_| varied).for_each(|key| add_variations(&chosen, key, into));
     }
 }
 

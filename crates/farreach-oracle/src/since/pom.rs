@@ -136,7 +136,7 @@ mod tests {
 
     const SMALL: PomConfig = PomConfig { pom_4k: 8, pom_2m: 4, predictor: 8 };
 
-    /// POM-6: these are the same whatever the walk is.
+    /// POM-6: these are the same with every kind of walk.
     fn run(pom: &mut PlainPom, misses: &[(u64, u8)]) -> u64 {
         let mut walks = 0;
         for (vpn, order) in misses {

@@ -7,7 +7,7 @@
 //! * OB-1 LRU in the buffer equals FIFO: a hit removes its entry, and probes of the filter touch nothing (PB-2, PB-6).
 //! * OB-2 An address is beyond 47 bits from base page 2^35 on. The filter and the walk ask for the first base page of
 //!   the candidate. A candidate is `v` itself if it has the same number in units of its instance.
-//! * OB-3 A prefetch walk fills the mapping that it finds, of whatever size.
+//! * OB-3 A prefetch walk fills the mapping that it finds, of any size.
 //! * OB-4 With `prefetch_into=l2` there is no buffer (PB-3), so that free entries go to the second level too. `into_l2`
 //!   counts both.
 //! * OB-5 `prefetch_on=walk`: on a hit of the buffer nothing is predicted and nothing is trained. The stack of RP is
@@ -20,7 +20,7 @@
 //! * OB-8 RP with `prefetch_into=l2`: pages that a prefetch evicts are not pushed.
 //! * OB-9 H2P with both signs: plus before minus, `v-b` before `b-a`, each page once.
 //! * OB-10 `free=all` and `free=static` have no counters and no sampler, so `fdt_updates` is 0. What SBFP sends to the
-//!   buffer is held against the second level and the buffer whatever `filter` is, since SBFP-3 says so.
+//!   buffer is held against the second level and the buffer with every `filter`, since SBFP-3 says so.
 //! * OB-11 Sampled pages are numbers in units of their size and are found by misses on mappings of this size. A leaf of
 //!   1 GB has a line of 8 such leaves (SBFP-4 goes on).
 //! * OB-12 At a switch with `flush`, predictors, ATP's counters and the FDT begin anew; the sampler is tagged, so it is
@@ -30,9 +30,10 @@
 //!   STP inside ATP are trained at every trigger.
 //! * OB-14 A hit is late if its position is less than that of the prefetch and the delay together.
 //! * OB-15 Morrigan: tables are fully associative. A slot begins with confidence 0 and gains 1 when its successor comes
-//!   again. Candidates in order of their slots; a slot that is replaced keeps its place. Of equal slots the first is the
-//!   most confident, and leaves first; of equal rows the oldest leaves. A row begins with one miss; only rows that are there when their page misses gain one.
-//!   A new row is put into the table of one slot. Distances and tables are for each size (PB-8).
+//!   again. Candidates in order of their slots; a slot that is replaced keeps its place. Of equal slots the first is
+//!   the most confident, and leaves first; of equal rows the oldest leaves. A row begins with one miss; only rows that
+//!   are there when their page misses gain one. A new row is put into the table of one slot. Distances and tables are
+//!   for each size (PB-8).
 //! * OB-16 `pb_for=fetch`: misses of data do nothing at all. With a shared buffer they look it up and bring free
 //!   entries, but predict and train nothing (MOR-1).
 //! * OB-17 An instance of `predict_unit=base` is held against the number of the first base page (PB-8): the other pages

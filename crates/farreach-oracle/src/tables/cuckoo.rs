@@ -117,7 +117,8 @@ impl Cuckoo {
     fn route(&self, asid: u32, order: u8, way: u64, tag: u64) -> (bool, usize) {
         let table = &self.tables[&(asid, order)];
         let (d, c) = (self.config.ways, &self.config);
-        let index = |generation, n| c.hash.index(asid, tag, c.seed, way + d * generation, n);
+        let number = |generation| if c.hash == Hash::Identity { way } else { way + d * generation };
+        let index = |generation, n| c.hash.index(asid, tag, c.seed, number(generation), n);
         let old = index(table.generation, table.now.n);
         match &table.next {
             Some((new, moved)) if old < moved[way as usize] => (true, index(table.generation + 1, new.n) as usize),

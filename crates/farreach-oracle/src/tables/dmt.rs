@@ -75,7 +75,7 @@ impl Dmt {
         self.region_with(asid, first, pages, pages);
     }
 
-    /// As before; so many of its pages are mapped (OW-31).
+    /// As before, with the number of its mapped pages (OW-31).
     pub fn region_with(&mut self, asid: u32, first: u64, pages: u64, mapped: u64) {
         assert!(pages > 0);
         self.regions.entry(asid).or_default().insert(first, (pages, mapped));

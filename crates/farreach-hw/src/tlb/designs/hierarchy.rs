@@ -55,7 +55,7 @@ pub const CLUSTERED: Design = Design {
     reach: |params| hierarchy::reach(params).max((clustered::LISTED.reach)(params)),
 };
 
-/// What a kind has, whatever its keys say.
+/// What a kind has under all values of its keys.
 struct Always {
     additions: &'static [&'static ListedAddition],
     second: Option<&'static ListedSecondLevel>,

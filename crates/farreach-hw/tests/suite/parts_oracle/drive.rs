@@ -19,7 +19,7 @@ pub(super) type References = [u64; 4];
 pub(super) trait Plain {
     /// Whether the part answers; then all that follows from the miss.
     fn miss(&mut self, miss: &Miss) -> bool;
-    /// A lookup is over, whatever answered it.
+    /// A lookup is over, answered by a TLB, a part or a walk.
     fn referred(&mut self, _look: &Look) {}
     /// The world has it already.
     fn change(&mut self, asid: u32, pages: VpnRange, split: bool, world: &World);

@@ -46,7 +46,7 @@ impl<T> Rows<T> {
     }
 }
 
-/// Puts a value first in a list of at most so many; if it was there it moves (MP-1, DP-3).
+/// Puts a value first in a list of limited length; if it was there it moves (MP-1, DP-3).
 pub(super) fn put_first(list: &mut Vec<i64>, value: i64, slots: usize) {
     list.retain(|old| *old != value);
     list.insert(0, value);

@@ -73,7 +73,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// A TLB of so many entries, and these base pages of process 1.
+    /// A TLB of this number of entries, and these base pages of process 1.
     pub fn new(config: Config, entries: usize, pages: impl IntoIterator<Item = u64>) -> Bench {
         let mut world = Plain::new(entries);
         world.mapped.extend(pages.into_iter().map(|page| ((1, page), (0, 1000 + page))));

@@ -5,7 +5,7 @@
 //! * OB-51 The lowest free way is taken before any victim. Among equals the lowest way is the victim. New lines begin
 //!   at 2, hits set 0.
 //! * OB-52 Passing over: at each choice, the first victim is left alone if it is a TLB line, and the next one goes,
-//!   whatever it is. In a set of one way nothing is passed over.
+//!   of either kind. In a set of one way nothing is passed over.
 
 use super::Line;
 

@@ -22,7 +22,7 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// Empty, with room for so many rows.
+    /// Empty, with room for this number of rows.
     pub fn new(rows: [usize; 2]) -> Headers {
         Headers { pages: BTreeMap::new(), rows: BTreeMap::new(), ways: BTreeMap::new(), cached: rows.map(Used::new) }
     }
@@ -106,7 +106,7 @@ impl Headers {
         self.cached[which].has(&(asid, vpn >> ROW[which]))
     }
 
-    /// EC-6: the kind of walk, and its references, with d ways and tables of so many sizes.
+    /// EC-6: the kind of walk, and its references, with d ways and tables of this number of sizes.
     pub fn reads(&self, asid: u32, vpn: u64, d: u64, tables: u64) -> (&'static str, u64) {
         if self.cached(0, asid, vpn) {
             return match (self.says(0, asid, vpn, 0), self.says(0, asid, vpn, 9)) {

@@ -1,6 +1,6 @@
 //! ASAP: the system keeps the lower two levels of the page table of large regions in virtual order, so that their
-//! entries for a page that misses can be read at once, while the walk begins at the top (ASA). Walks and their nodes are
-//! counted as without it (ASA-4).
+//! entries for a page that misses can be read at once, while the walk begins at the top (ASA). Walks and their nodes
+//! are counted as without it (ASA-4).
 
 use super::{Account, Addition, By, Context, Counter, Law, ListedAddition, Miss, Victim, shown, speculation};
 use crate::cache::levels::{L1_CYCLES, L2_CYCLES, LLC_CYCLES, MEMORY_CYCLES};

@@ -6,7 +6,8 @@
 //!
 //! * Both hashes fold all bits by exclusive or. Pages are numbered in pages of their size.
 //! * A row of the table is all counters of one hash of an instruction. What the shadow finds clears the row of the
-//!   instruction whose fill was kept out, leaves the shadow, and is filled. The shadow answers nothing: the walk goes on.
+//!   instruction whose fill was kept out, leaves the shadow, and is filled. The shadow answers nothing: the walk goes
+//!   on.
 //! * Only what a walk brings is predicted. What another addition answers is filled, and trains as any entry does.
 //! * Entries that changes drop train nothing. Pages that prefetches bring into the second level train by what their
 //!   last fill left behind, if anything.
@@ -77,7 +78,6 @@ pub const LISTED: ListedAddition = ListedAddition {
             (part.counters.get("fills") + part.counters.get("bypasses"), counts.walk.walks)
         },
     }],
-    is_beside: true,
     keeps_tlbs: |params| params.int(DPP_THRESHOLD.name) == u64::from(MOST),
     needs_fetches: |_| Some("behind = dppred".into()),
     check: |params| {

@@ -279,9 +279,6 @@ pub struct ListedAddition {
     pub keys: &'static [&'static Key],
     /// Counters of its own, in `counts.parts.NAME`.
     pub counters: &'static [Counter],
-    /// Whether it is asked beside the second level (`Addition::beside`); if not, it is asked behind it
-    /// (`Addition::missed`). The other calls come to both.
-    pub is_beside: bool,
     /// The counter of misses that it alone answered (HW-L1), if it answers any.
     pub answers: Option<&'static str>,
     /// Laws that its counts keep.
@@ -304,7 +301,6 @@ impl ListedAddition {
         about: "",
         keys: &[],
         counters: &[],
-        is_beside: false,
         answers: None,
         laws: &[],
         keeps_tlbs: |_| true,

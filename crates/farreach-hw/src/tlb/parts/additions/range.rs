@@ -97,7 +97,6 @@ pub const LISTED: ListedAddition = ListedAddition {
         }
         Ok(())
     },
-    is_beside: true,
     keeps_tlbs: |_| false,
     build: |params, _| Ok(Box::new(Ranged::new(params)?)),
     ..ListedAddition::NEW

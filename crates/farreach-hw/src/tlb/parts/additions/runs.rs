@@ -57,7 +57,7 @@ pub const RUN_BEYOND: Key = Key {
     name: "run_beyond",
     default: "1",
     allowed: Allowed::PowerOfTwo { min: 1, max: 1 << LINE },
-    about: "base pages whose run in the line of the page table lies in one aligned group of so many are left to the \
+    about: "base pages whose run in the line of the page table lies in one aligned group of this size are left to the \
             second level; 1: none are, so that single pages can join a run too",
 };
 
@@ -67,7 +67,6 @@ pub const LISTED: ListedAddition = ListedAddition {
     about: "a fully associative TLB of runs that grow and join (CoLT-FA)",
     keys: &[&RUN_ENTRIES, &RUN_PAGES, &RUN_ORDER, &RUN_FILLS_L2, &RUN_BEYOND],
     check: |params| host::check(params, "behind = runs", Entries::Runs),
-    is_beside: true,
     keeps_tlbs: |_| false,
     build: |params, _| Ok(Box::new(Coalesced::new(params)?)),
     ..ListedAddition::NEW
@@ -215,8 +214,8 @@ impl Coalesced {
         })
     }
 
-    /// COL-1: whether the run of this page in its line, whatever entries have of it, lies in one aligned group of
-    /// `run_beyond`.
+    /// COL-1: whether the run of this page in its line, with pages that entries have already, lies in one aligned group
+    /// of `run_beyond`.
     fn is_within_group(&self, (asid, vpn): (Asid, Vpn), page: Translation, table: &dyn PageTableView) -> bool {
         if self.beyond == 0 {
             return false;

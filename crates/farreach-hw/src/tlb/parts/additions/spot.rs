@@ -127,7 +127,7 @@ impl Spot {
     }
 }
 
-/// Whether the run of this page has so many pages: its entry then has the contiguity mark (SPO-3).
+/// Whether the run of this page has this number of pages: its entry then has the contiguity mark (SPO-3).
 fn is_contiguous((asid, vpn): (Asid, Vpn), page: Translation, most: u64, table: &dyn PageTableView) -> bool {
     let joins = |v: &u64| {
         table

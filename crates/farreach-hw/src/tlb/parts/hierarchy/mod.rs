@@ -5,6 +5,8 @@
 //! page table, if it is not the walker's radix tree (`parts/tables`). A lookup that the first level answers goes no
 //! further. A translation from elsewhere is filled into the first.
 
+mod asked;
+mod capabilities;
 pub mod cores;
 mod distances;
 pub mod host;
@@ -24,15 +26,13 @@ pub(in crate::tlb) use paging::{Paging, check_replacement};
 pub(in crate::tlb) use second::{Rest, SecondLevel, check_native};
 
 use crate::cache::Port;
-use crate::tlb::contract::{
-    Answer, Capabilities, EntryView, Lookup, OnDemotion, OnFetch, OnMap, OnSwitch, Outcome, Timed, Tlb,
-};
+use crate::tlb::contract::{Answer, EntryView, Lookup, Outcome, Tlb};
 use crate::tlb::filter::Unfiltered;
-use crate::tlb::parts::additions::{self, Account, Addition, By, Context, ListedAddition, Miss, Victim};
+use crate::tlb::parts::additions::{self, ListedAddition, Miss};
 use crate::tlb::parts::store::count_miss;
-use crate::tlb::parts::store::geometry::{ALL_BITS, common};
 use crate::tlb::parts::store::policies::L2_REPLACEMENT;
 use crate::tlb::parts::tables::Tables;
+use asked::{Filled, Placed};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -57,21 +57,6 @@ fn side(kind: Kind) -> usize {
     usize::from(kind == Kind::Fetch)
 }
 
-/// A miss that additions are told of when both levels are filled (PB-5).
-struct Filled {
-    miss: Miss,
-    by: By,
-    victim: Option<Victim>,
-}
-
-/// An addition in its place.
-struct Placed {
-    addition: Box<dyn Addition>,
-    listed: &'static ListedAddition,
-    /// The place of its counters in [`TlbCounts::parts`].
-    part: usize,
-}
-
 /// First levels, second level, additions, and walker.
 pub(in crate::tlb) struct Hierarchy<S> {
     /// Data, fetch.
@@ -81,10 +66,8 @@ pub(in crate::tlb) struct Hierarchy<S> {
     additions: Vec<Placed>,
     /// What they are to be told of.
     untold: Option<Filled>,
-    /// Whether one of them is asked in front of the first level, beside the second, behind it.
+    /// Whether one of them is asked in front of the first level.
     preceded: bool,
-    asks_beside: bool,
-    asks_behind: bool,
     walker: Walker,
     /// The page table, if it is not the walker's radix tree.
     tables: Option<Tables>,
@@ -104,8 +87,8 @@ pub(in crate::tlb) struct Hierarchy<S> {
 
 impl<S: SecondLevel + 'static> Hierarchy<S> {
     /// From the keys of the hierarchy but for the second level. `always`: additions that its kind has. The generators
-    /// of `random` begin with: L1 `seed` + array (fetch side + 8), L2 + 16, walker + 32 + level, range TLB and runs + 64,
-    /// page table + 96, other additions + 128 + 16 times their place.
+    /// of `random` begin with: L1 `seed` + array (fetch side + 8), L2 + 16, walker + 32 + level, range TLB and runs +
+    /// 64, page table + 96, other additions + 128 + 16 times their place.
     pub fn new(params: &Params, second: S, always: &[&'static ListedAddition]) -> Result<Hierarchy<S>, String> {
         let seed = params.int("seed");
         let l1 = |key: &str, i| Level::first(params, key, seed.wrapping_add(i));
@@ -120,8 +103,6 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
         let mut hierarchy = Hierarchy {
             l1: [l1("l1d", 0)?, l1("l1i", 8)?],
             second,
-            asks_beside: placed.iter().any(|placed| placed.listed.is_beside),
-            asks_behind: placed.iter().any(|placed| !placed.listed.is_beside),
             preceded: placed.iter().any(|placed| placed.addition.is_first()),
             needs_fetches: { placed.iter().map(|placed| placed.listed.needs_fetches) }
                 .chain(host::chosen(params).map(|host| host.needs_fetches))
@@ -149,53 +130,11 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
         Ok(hierarchy)
     }
 
-    /// Lets the additions take part, in order, until one has an answer. Returns its place and the answer.
-    #[inline(always)]
-    fn each<R>(
-        &mut self,
-        table: &dyn PageTableView,
-        mut ask: impl FnMut(&mut dyn Addition, &mut Context) -> Option<R>,
-    ) -> Option<(usize, R)> {
-        let Hierarchy { l1, second, additions, walker, tables, port, counts, .. } = self;
-        for (place, Placed { addition, part, .. }) in additions.iter_mut().enumerate() {
-            let (tables, part) = (tables.as_mut(), *part);
-            let context = &mut Context { table, l1, second, walker, tables, port, counts, place, part };
-            if let Some(answer) = ask(&mut **addition, context) {
-                return Some((place, answer));
-            }
-        }
-        None
-    }
-
-    /// Asks the additions beside the second level, which answered so, or not.
-    #[inline(never)]
-    fn beside(
-        &mut self,
-        at: Lookup,
-        pte: Pte,
-        page: Option<(Translation, u8)>,
-        table: &dyn PageTableView,
-    ) -> Option<(Translation, u8)> {
-        let mut answer = page;
-        self.each::<()>(table, |addition, context| {
-            let found = addition.beside(at, pte, page, context);
-            answer = answer.or(found);
-            None
-        });
-        answer
-    }
-
-    /// Asks the additions behind the second level.
-    #[inline(never)]
-    fn behind(&mut self, miss: &Miss, table: &dyn PageTableView) -> Option<(usize, Translation)> {
-        self.each(table, |addition, context| addition.missed(miss, context))
-    }
-
     /// Serves a miss of the first level. Also returns the order of the entry that the first level gets.
     fn miss(&mut self, at: Lookup, pte: Pte, by: Guest, table: &dyn PageTableView) -> (Outcome, u8) {
         let page = Translation { pfn: pte.pfn, attr: pte.attr };
         let mut answer = self.second.lookup(at, pte, &mut self.counts);
-        if self.asks_beside {
+        if !self.additions.is_empty() {
             answer = self.beside(at, pte, answer, table);
         }
         if let Some((found, order)) = answer {
@@ -203,7 +142,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             return (Outcome::Hit, order);
         }
         let miss = Miss { at, pte, pc: self.pc, position: self.position };
-        let answered = if self.asks_behind { self.behind(&miss, table) } else { None };
+        let answered = if self.additions.is_empty() { None } else { self.behind(&miss, table) };
         let largest = self.largest.unwrap_or(u8::MAX);
         let own = pte.order.min(largest);
         let mut order = own;
@@ -231,7 +170,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
     /// Walks for a page that no TLB and no addition has.
     fn walk(&mut self, at: Lookup, pte: Pte, by: Guest) {
         let Hierarchy { walker, tables, port, counts, additions, position, .. } = self;
-        // Nobody else asks for the last walk.
+        // No other part asks for the last walk.
         let before = (!additions.is_empty()).then(|| counts.walk.by_level());
         if before.is_some() {
             port.walk_begins();
@@ -245,34 +184,6 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             let after = counts.walk.by_level();
             port.walk_ends(std::array::from_fn(|level| after[level] - before[level]));
         }
-    }
-
-    /// Fills the second level at a miss, with what additions have to say to it. `by`: the addition that answered.
-    #[inline(never)]
-    fn fill_behind(&mut self, miss: Miss, by: Option<usize>, order: u8, table: &dyn PageTableView) {
-        let (at, page) = (miss.at, Translation { pfn: miss.pte.pfn, attr: miss.pte.attr });
-        let by = by.map_or(By::Walk, By::Addition);
-        let mut holds = true;
-        self.each::<()>(table, |addition, context| {
-            holds &= addition.leaves_to_second(&miss, by, order, context);
-            None
-        });
-        let merges = self.counts.merges;
-        let victim = if holds { self.second.fill(at, page, order, table, &mut self.counts) } else { None };
-        if by != By::Walk {
-            self.counts.merges = merges; // of misses alone
-        }
-        self.untold = Some(Filled { miss, by, victim });
-    }
-
-    /// Tells the additions of the last miss, if there was one, now that both levels are filled (PB-5).
-    #[inline(never)]
-    fn tell(&mut self, table: &dyn PageTableView) {
-        let Some(Filled { miss, by, victim }) = self.untold.take() else { return };
-        self.each::<()>(table, |addition, context| {
-            addition.filled(&miss, by, victim, context);
-            None
-        });
     }
 
     /// One lookup; see [`Tlb::access`]. `by`: translates the page, in a virtual machine to guest physical memory, if no
@@ -332,24 +243,6 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             self.tell(table);
         }
         Answer { outcome, filterable }
-    }
-
-    /// Whether there is a level behind the first for lookups of this side, so that its evictions count.
-    fn takes(&self, kind: Kind) -> bool {
-        self.second.takes(kind) || self.additions.iter().any(|placed| placed.addition.stands_for_second())
-    }
-
-    /// A change behind the first level. Returns how many translations it dropped.
-    fn change(
-        &mut self,
-        second: impl FnOnce(&mut S) -> u64,
-        mut addition: impl FnMut(&mut dyn Addition, &mut Account) -> u64,
-    ) -> u64 {
-        let Hierarchy { additions, counts, port, .. } = self;
-        let each = additions
-            .iter_mut()
-            .map(|placed| addition(&mut *placed.addition, &mut Account { counts, port, part: placed.part }));
-        each.sum::<u64>() + second(&mut self.second)
     }
 }
 
@@ -414,123 +307,6 @@ impl<S: SecondLevel + 'static> Tlb for Hierarchy<S> {
 
     fn counts(&self) -> &TlbCounts {
         &self.counts
-    }
-}
-
-impl<S: SecondLevel + 'static> Capabilities for Hierarchy<S> {
-    fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
-        Some(self)
-    }
-    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
-        Some(self)
-    }
-    fn timed(&mut self) -> Option<&mut dyn Timed> {
-        if self.l1[0].follows_uses() && !self.preceded { Some(self) } else { None }
-    }
-    fn on_fetch(&mut self) -> Option<&mut dyn OnFetch> {
-        if self.needs_fetches.is_some() { Some(self) } else { None }
-    }
-    fn on_map(&mut self) -> Option<&mut dyn OnMap> {
-        if self.tables.is_some() || self.walker.follows_changes() { Some(self) } else { None }
-    }
-    fn port(&mut self) -> Option<&mut Port> {
-        Some(&mut self.port).filter(|port| port.by_caches())
-    }
-    fn lost_lines(&mut self) {
-        let Hierarchy { additions, counts, port, .. } = self;
-        for Placed { addition, part, .. } in additions {
-            addition.lost_lines(&mut Account { counts, port, part: *part });
-        }
-    }
-    fn set_bits(&self, largest: u8) -> Result<Range<u32>, String> {
-        if self.coalesce > 0 {
-            return Err("frames decide which pages coalesce, and those depend on all pages".into());
-        }
-        if self.walker.follows_changes() {
-            return Err("the hypervisor's table is one of all pages together".into());
-        }
-        if self.tables.is_some() {
-            return Err("the page table is one of all pages together".into());
-        }
-        let first = self.l1.iter().map(|level| level.set_bits(largest));
-        let behind = self.additions.iter().map(|placed| placed.addition.set_bits(largest));
-        let all = first.chain([self.second.set_bits(largest)]).chain(behind);
-        { all }.try_fold(ALL_BITS, |bits, array| common(bits, array?))
-    }
-}
-
-impl<S: SecondLevel + 'static> OnDemotion for Hierarchy<S> {
-    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        self.walker.forget(asid);
-        let l1: u64 = self.l1.iter_mut().map(|level| level.drop_overlapping(asid, pages, 1, unfiltered)).sum();
-        let behind = self.change(
-            |second| second.drop_pages(asid, pages, true),
-            |addition, account| addition.drop_pages(asid, pages, true, account),
-        );
-        self.counts.invalidations += l1 + behind;
-    }
-}
-
-impl<S: SecondLevel + 'static> OnSwitch for Hierarchy<S> {
-    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        self.walker.switch(to, &mut self.counts);
-        if let Some(tables) = &mut self.tables {
-            tables.switch(to);
-        }
-        let l1: u64 = self.l1.iter_mut().map(|level| level.switch(to, unfiltered)).sum();
-        let behind = self.change(|second| second.switch(to), |addition, account| addition.switch(to, account));
-        self.counts.invalidations += l1 + behind;
-    }
-}
-
-impl<S: SecondLevel + 'static> OnFetch for Hierarchy<S> {
-    fn latest_fetch(&mut self, address: u64) {
-        self.pc = address;
-        if let Some((pc, _)) = self.second.pc() {
-            *pc = address;
-        }
-    }
-
-    fn position(&mut self, instructions: u64) {
-        self.position = instructions;
-    }
-
-    fn because_of(&mut self) -> String {
-        self.needs_fetches.clone().unwrap_or_default()
-    }
-}
-
-impl<S: SecondLevel + 'static> OnMap for Hierarchy<S> {
-    fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
-        self.walker.mapped(asid, pages, table, &mut self.counts);
-        if let Some(tables) = &mut self.tables {
-            tables.mapped(asid, pages, table, &mut self.counts);
-        }
-    }
-
-    fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
-        self.walker.unmapped(asid, pages, &mut self.counts);
-        if let Some(tables) = &mut self.tables {
-            tables.unmapped(asid, pages, table, &mut self.counts);
-        }
-    }
-}
-
-/// Only the first level sees lookups that may be filtered.
-impl<S: SecondLevel + 'static> Timed for Hierarchy<S> {
-    fn orders(&self) -> bool {
-        self.l1[0].orders_uses()
-    }
-
-    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, fetch: bool, when: u64) {
-        self.l1[usize::from(fetch)].note_lookup(asid, vpn, when);
-    }
-
-    fn settle(&mut self, unfiltered: &mut Unfiltered) {
-        for (i, level) in self.l1.iter_mut().enumerate() {
-            unfiltered.set_sides([i == side(Kind::Fetch), i != side(Kind::Fetch)]);
-            level.settle(unfiltered);
-        }
     }
 }
 

@@ -166,7 +166,7 @@ impl Clusters {
         self.beside.as_mut().map_or(0, |level| act(level, &mut self.ignored_report))
     }
 
-    /// COL-3: a page that shares with nobody, or a superpage of a size that is there.
+    /// COL-3: a page that shares with no other, or a superpage of a size that is there.
     fn fill_beside(&mut self, at: Lookup, page: Translation, order: u8, counts: &mut TlbCounts) -> Option<Victim> {
         let level = self.beside.as_mut()?;
         let same_leaf = |fit: &u8| leaf_level(*fit, RADIX) == leaf_level(order, RADIX);

@@ -3,7 +3,7 @@
 //!
 //! `pages`, the default, are arrays for pages of given sizes (`hierarchy/paging.rs`), called directly. Every other one
 //! is called through a pointer. What the first level misses reaches the second, and then the additions and the walk
-//! (HW-2), whatever the second level is; an addition answers and fills the same way in front of each.
+//! (HW-2), with every second level; an addition answers and fills the same way in front of each.
 
 use super::additions::{Counter, Law};
 use super::hierarchy::{PAGING_KEYS, SecondLevel};

@@ -2,7 +2,7 @@
 //! pages a short number of the place where it lies among those where it may (MOS-4).
 //!
 //! The short number gives the frame together with the page and a hash (MOS-1), wherever the page may lie at all; so an
-//! entry holds what one of the design `complete` holds, whatever the frames are. What differs is its size. Frames here
+//! entry holds the pages that one of the design `complete` holds, in any frames. What differs is its size. Frames here
 //! come from any placement: those where a mosaic machine would not place a page cost it nothing.
 
 use super::{ListedSecondLevel, shown};

@@ -128,7 +128,7 @@ fn colt_all_hand() {
     assert_eq!(machine.counts().second_level_data_hits, 2 + 4, "COL-2");
 }
 
-/// COL-3: pages that share with nobody go to the level beside.
+/// COL-3: pages that share with no other go to the level beside.
 #[test]
 fn clusters_beside_hand() {
     let mut world = World::with(0..8, 0);
@@ -222,7 +222,7 @@ fn skewed_of_one_size_is_the_design() {
     }
 }
 
-/// MOS-4, MOS-5: whatever the frames are, it is the design `complete`; with an arity of 1 it is `single`.
+/// MOS-4, MOS-5: in any frames it is the design `complete`; with an arity of 1 it is `single`.
 #[test]
 fn mosaic_is_complete() {
     for (fill, preload) in [("one", "none"), ("all", "region")] {

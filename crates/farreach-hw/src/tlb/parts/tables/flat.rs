@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(bench.count("table_bytes"), 0);
     }
 
-    /// FL-2: about so many nodes are merged.
+    /// FL-2: about this share of nodes is merged.
     #[test]
     fn fragmentation_leaves_some_nodes_apart() {
         let mut bench = flat(json!({"flatten": "l2l1", "flatten_fraction": 0.25}));

@@ -16,6 +16,7 @@ mod tree;
 
 use crate::cache::{At, Port, Purpose};
 use crate::tlb::parts::additions::{Counter, Law};
+use crate::tlb::parts::hierarchy::check_native;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::{MemoryCounts, OwnCounts, TlbCounts};
 use farreach_types::params::{Allowed, Key, Params};
@@ -287,22 +288,7 @@ pub fn listed(name: &str) -> Option<&'static ListedTable> {
 
 /// Refuses machines for which the table is not defined (HW-12).
 pub(in crate::tlb) fn check(params: &Params) -> Result<(), String> {
-    use crate::tlb::parts::hierarchy::{cores::CORES, host::GUEST};
-    use farreach_types::params::PAGE_SIZE;
-    let Some(table) = chosen(params) else { return Ok(()) };
-    let refuse =
-        |with: String, why: &str| Err(format!("{} = {} is not allowed with {with}: {why}", TABLE.name, table.name));
-    let (guest, cores) = (params.text(GUEST.name), params.int(CORES.name));
-    if guest != GUEST.default {
-        return refuse(format!("guest = {guest}"), "it is not defined in virtual machines (HW-12); guest must be none");
-    }
-    if cores > 1 {
-        return refuse(format!("cores = {cores}"), "each core would have a table of its own; cores must be 1");
-    }
-    if params.int(PAGE_SIZE.name) != 4096 {
-        return refuse("such a page_size".into(), "it has pages of 4K, 2M and 1G; page_size must be 4K");
-    }
-    Ok(())
+    chosen(params).map_or(Ok(()), |table| check_native(params, &format!("{} = {}", TABLE.name, table.name)))
 }
 
 /// Makes the registry.

@@ -9,11 +9,16 @@
 //! (`segment.rs`), or keeps a merged table of both dimensions, for all pages (`shadow.rs`) or for those parts of the
 //! guest's table that rest (`agile.rs`).
 
+mod check;
+mod keys;
 mod merged;
 #[cfg(test)]
 mod tests;
 
-use super::cores::CORES;
+pub(in crate::tlb) use check::{Entries, check};
+pub(in crate::tlb) use keys::KEYS;
+pub use keys::{GUEST, HOST, HOST_FRACTURE, HOST_LEVELS, HOST_PAGE, NESTED_TLB, VM_EXIT_CYCLES};
+
 use super::nodes::{Entry, Nodes, Pointer, RADIX};
 use super::walk::by_caches;
 use crate::cache::{NodeRead, Port};
@@ -23,163 +28,13 @@ use crate::tlb::parts::additions::{Counter, Law};
 use crate::tlb::parts::store::Store;
 use crate::tlb::parts::store::geometry::Geometry;
 use crate::tlb::parts::store::tag_index::Tag;
-use farreach_types::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
+use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::{OwnCounts, TlbCounts};
-use farreach_types::params::{Allowed, Key, PAGE_SIZE, Params};
+use farreach_types::params::{Key, Params};
 use farreach_types::translation::{PageTableView, Segment};
-
-/// The first dimension.
-pub const GUEST: Key = Key {
-    name: "guest",
-    default: "none",
-    allowed: Allowed::OneOf(&["none", "walk", "segment", "composed"]),
-    about: "the program is in a virtual machine, where its system translates to guest physical memory by walk: page \
-            table; segment: registers, page table outside; composed: as segment, by registers that the hypervisor made \
-            to lead to system memory; none: no virtual machine",
-};
-/// The second.
-pub const HOST: Key = Key {
-    name: "host",
-    default: "walk",
-    allowed: Allowed::OneOf(&NAMES),
-    about: "what translates guest physical to system memory: walk: a page table of the host; segment: registers over \
-            all memory of the guest; shadow: the hypervisor, in a merged table; agile: the same for parts of the \
-            guest's table that rest, and a page table of the host for others",
-};
-/// Assumed: as much as a fault, which is a trap and a return.
-pub const VM_EXIT_CYCLES: Key = Key {
-    name: "vm_exit_cycles",
-    default: "2000",
-    allowed: Allowed::Number { min: 0.0, max: 1e12 },
-    about: "cycles per trap into the hypervisor: guest = composed: a write of the guest to a segment register; \
-            host = shadow, agile: upkeep of the merged table",
-};
 
 /// The name of the host in [`TlbCounts::parts`].
 pub const PART: &str = "host";
-/// Leaves of the second.
-pub const HOST_PAGE: Key = Key {
-    name: "host_page",
-    default: "4K",
-    allowed: Allowed::OneOf(&["4K", "2M", "1G"]),
-    about: "pages in which the host's table has the memory of the guest",
-};
-/// As [`super::walk::WALK_LEVELS`].
-pub const HOST_LEVELS: Key = Key {
-    name: "host_levels",
-    default: "4",
-    allowed: Allowed::Int { min: 4, max: 5 },
-    about: "levels of the host's page table",
-};
-/// As in processors.
-pub const HOST_FRACTURE: Key = Key {
-    name: "host_fracture",
-    default: "true",
-    allowed: Allowed::Flag,
-    about: "TLB entries are no larger than host_page; false: as large as the guest's pages, as if it were known that \
-            host pages lie in a row",
-};
-/// Bhargava et al., ASPLOS 2008.
-pub const NESTED_TLB: Key = Key {
-    name: "nested_tlb",
-    default: "0",
-    allowed: Allowed::Int { min: 0, max: 65536 },
-    about: "cached translations of the host, of pages and of nodes of the guest's table, fully associative; 0: none",
-};
-
-/// All of them.
-pub(in crate::tlb) const KEYS: [&Key; 6] = [&GUEST, &HOST, &HOST_PAGE, &HOST_LEVELS, &HOST_FRACTURE, &NESTED_TLB];
-
-/// The reach of a design's entries, as it matters with a host.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::tlb) enum Entries {
-    /// One page each.
-    Pages,
-    /// One page each, with segment registers beside them; `served`: the registers translate the pages inside the
-    /// segment.
-    Segment { served: bool },
-    /// Several pages in consecutive frames or in a group, derived from the guest's page table alone.
-    Runs,
-    /// Ranges, from the guest's range table.
-    Ranges,
-}
-
-/// Base pages for which there is a page table: those of x86-64, and the other granules of Arm.
-const GRANULES: [Bytes; 3] = [Bytes(4 << 10), Bytes(16 << 10), Bytes(64 << 10)];
-
-/// Refuses impossible combinations with a part whose entries reach so far; `kind`: its key and value.
-pub(in crate::tlb) fn check(params: &Params, kind: &str, entries: Entries) -> Result<(), String> {
-    let (guest, host) = (params.text(GUEST.name), params.text(HOST.name));
-    let refuse = |what: &str, with: &str, why: &str| Err(format!("{what} is not allowed with {with}: {why}"));
-    let (of_guest, of_host) = (format!("guest = {guest}"), format!("host = {host}"));
-    let page = Bytes(params.int(PAGE_SIZE.name));
-    let of_page = format!("page_size = {page}");
-    match (page == GRANULES[0], entries, guest) {
-        (true, ..) => {}
-        (false, Entries::Pages, "none") if GRANULES.contains(&page) => {}
-        (false, Entries::Pages, "none") => {
-            return Err(format!("{of_page} is not allowed: page tables have base pages of 4K, 16K or 64K"));
-        }
-        (false, Entries::Pages, _) => {
-            return refuse(&of_page, &of_guest, "tables of virtual machines have pages of 4K, 2M and 1G");
-        }
-        (false, ..) => return refuse(&of_page, kind, "its page table is that of x86-64, with pages of 4K, 2M and 1G"),
-    }
-    match (guest, entries) {
-        ("none", _) if host != HOST.default => {
-            return refuse(
-                &of_host,
-                &of_guest,
-                "there is no virtual machine; guest must be one of walk, segment, composed",
-            );
-        }
-        ("none", _) => return Ok(()),
-        ("segment" | "composed", Entries::Pages | Entries::Runs | Entries::Ranges) => {
-            return refuse(
-                &of_guest,
-                kind,
-                "it has no segment registers; guest must be none or walk, or kind must be segment",
-            );
-        }
-        ("walk", Entries::Segment { served: true }) => {
-            let why = "what lies inside the segment is not walked for; guest must be none, segment or composed, or \
-                       segment_served_by must be pages";
-            return refuse(&of_guest, "segment_served_by = registers", why);
-        }
-        ("segment" | "composed", Entries::Segment { served: false }) => {
-            let why = "pages, and not the registers, translate inside the segment; guest must be none or walk";
-            return refuse(&of_guest, "segment_served_by = pages", why);
-        }
-        _ => {}
-    }
-    if let Some(listed) = chosen(params) {
-        (listed.check)(params)?;
-    }
-    let cores = params.int(CORES.name);
-    if host != "segment" && params.int(NESTED_TLB.name) > 0 && cores > 1 {
-        let what = format!("nested_tlb = {}", params.int(NESTED_TLB.name));
-        return refuse(
-            &what,
-            &format!("cores = {cores}"),
-            "each core would have a guest page table in places of its own",
-        );
-    }
-    let (walks, fracture) = (host != "segment", params.flag(HOST_FRACTURE.name));
-    match entries {
-        Entries::Ranges if walks => refuse(
-            &of_host,
-            kind,
-            "no table says which ranges of the guest are ranges of the system; host must be segment",
-        ),
-        Entries::Runs if walks && fracture => refuse(
-            "host_fracture = true",
-            &format!("{kind} and {of_host}"),
-            "its entries reach beyond one page of the guest, and of the host perhaps; host_fracture must be false, or \
-             host must be segment",
-        ),
-        _ => Ok(()),
-    }
-}
 
 /// A demand walk of a guest.
 #[derive(Clone, Copy, Debug)]

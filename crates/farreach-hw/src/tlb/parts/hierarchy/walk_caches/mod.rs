@@ -251,7 +251,7 @@ pub(in crate::tlb) fn build(params: &Params, seed: u64) -> Result<Caches, String
     (kind.build)(params, seed)
 }
 
-/// Something that is done with the caches, whatever their kind.
+/// Something that is done with caches of any kind.
 pub(in crate::tlb) trait WithCaches {
     type Out;
     fn with<C: WalkCache>(self, caches: &mut C) -> Self::Out;

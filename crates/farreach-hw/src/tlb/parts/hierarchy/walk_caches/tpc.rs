@@ -1,6 +1,6 @@
 //! A translation path cache (WC-4): an entry is the whole way to a node with leaves. A walk begins where its way leaves
-//! that of the entry with which it has most in common; of several such entries the one used last is used. LRU, whatever
-//! the rest of the hierarchy has.
+//! that of the entry with which it has most in common; of several such entries the one used last is used. LRU under
+//! every policy of the rest.
 
 use super::{ListedWalkCaches, PWC_ENTRIES, Path, Tag, WalkCache, check_levels};
 use farreach_types::addr::Asid;

@@ -57,9 +57,9 @@ fn me_2_half_of_the_entries_move() {
     assert!(me.count("table_bytes_most") < elastic.count("table_bytes_most"), "in place");
 }
 
-/// Every page is found, whatever happens.
+/// Every page is found after any history.
 #[test]
-fn every_page_is_found_whatever_happens() {
+fn every_page_is_found_after_any_history() {
     for (i, given) in [
         json!({"ec_entries": 1, "ec_retries": 2}),
         json!({"ec_entries": 4, "ec_retries": 1, "ec_threshold": 0.9}),

@@ -78,11 +78,11 @@ impl Ways {
 
     /// Where a tag belongs in a way.
     fn index(&self, rules: &Rules, asid: Asid, way: usize, tag: u64) -> usize {
-        let hash = way as u64 + rules.ways as u64 * self.generation;
         let bits = if rules.identity {
-            let shift = hash * u64::from(self.many.trailing_zeros());
-            if shift < 64 { tag >> shift } else { 0 }
+            // The digits of the way in every generation: further digits of small tags are all 0.
+            tag.checked_shr(way as u32 * self.many.trailing_zeros()).unwrap_or(0)
         } else {
+            let hash = way as u64 + rules.ways as u64 * self.generation;
             mix(u64::from(asid.0) << 52 ^ tag, rules.seed.wrapping_add(hash))
         };
         bits as usize & (self.many - 1)
@@ -205,9 +205,6 @@ impl Elastic {
     fn insert(&mut self, mut entry: Entry, upkeep: &mut Upkeep) {
         while let Err(left) = self.place(entry, upkeep) {
             entry = left;
-            // Digits of small tags are 0 in all later tables, so that no size helps.
-            let is_hopeless = upkeep.rules.identity && self.old.share(self.entries) < 1.0 / 64.0;
-            assert!(!is_hopeless, "ec_hash = identity has no place for {entry:?}: use mix");
             match &self.new {
                 None => self.begin(self.old.many * upkeep.rules.scale, upkeep),
                 Some(new) => self.complete(new.generation, upkeep),

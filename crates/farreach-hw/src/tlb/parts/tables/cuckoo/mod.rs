@@ -94,7 +94,7 @@ pub const EC_HASH: Key = Key {
     default: "mix",
     allowed: Allowed::OneOf(&["mix", "identity"]),
     about: "table = cuckoo, me-hpt: how an entry is found: by mixed bits, or by bits of the number, other ones in each \
-            way, for hand-made tests; tables that grow need mix",
+            way, for hand-made tests",
 };
 
 /// ME-1.

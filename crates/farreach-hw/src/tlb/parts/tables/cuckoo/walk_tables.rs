@@ -142,7 +142,7 @@ pub(in super::super) struct WalkTables {
 }
 
 impl WalkTables {
-    /// With caches of so many rows.
+    /// With caches of these numbers of rows.
     pub fn new(pmd: usize, pud: usize) -> WalkTables {
         WalkTables { pmd: Rows::new(2, pmd), pud: Rows::new(3, pud) }
     }

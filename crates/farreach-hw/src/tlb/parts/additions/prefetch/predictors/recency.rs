@@ -77,7 +77,7 @@ impl Predictor for Recency {
         stack.push(victim.vpn.0, victim.order);
     }
 
-    /// RP-1: the stack has what left the second level, whatever answered the miss.
+    /// RP-1: the stack has the pages that left the second level, at walks and at sole answers.
     fn passed(&mut self, at: &Trigger, own: &mut OwnCounts) {
         self.train(at, own);
     }
