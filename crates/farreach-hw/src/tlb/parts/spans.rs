@@ -4,9 +4,8 @@
 
 use crate::tlb::contract::EntryView;
 use crate::tlb::filter::Unfiltered;
-use crate::tlb::filter::times::LastLookups;
 use crate::tlb::parts::store::geometry::Geometry;
-use crate::tlb::parts::store::replacement::{Replacement, Slot};
+use crate::tlb::parts::store::replacement::{Replacement, Room};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::params::Params;
 use farreach_types::translation::Range;
@@ -30,32 +29,9 @@ impl Span {
     }
 }
 
-/// A place for one.
-#[derive(Clone, Copy, Default)]
-struct Place {
-    span: Option<Span>,
-    /// The used bit (T94-14). Other policies do not look at it.
-    used: bool,
-}
-
-impl Slot for Place {
-    fn is_valid(&self) -> bool {
-        self.span.is_some()
-    }
-    fn used(&mut self) -> &mut bool {
-        &mut self.used
-    }
-    fn used_since(&self, _: u64, _: &LastLookups) -> bool {
-        false // no lookup that reaches it is filtered
-    }
-    fn last_use(&self, known: u64, _: &LastLookups) -> u64 {
-        known
-    }
-}
-
 /// The array.
 pub(in crate::tlb) struct Spans {
-    slots: Box<[Place]>,
+    slots: Box<[Room<Span>]>,
     replacement: Replacement,
     /// Not read, for no lookup that reaches it is filtered.
     ignored_report: Unfiltered,
@@ -66,7 +42,7 @@ impl Spans {
     pub fn new(entries: u64, key: &str, params: &Params, seed: u64) -> Result<Spans, String> {
         let geometry = Geometry::one_set(entries as usize);
         Ok(Spans {
-            slots: vec![Place::default(); geometry.ways].into(),
+            slots: vec![Room::default(); geometry.ways].into(),
             replacement: Replacement::by_name(geometry, key, params.text(key), seed)?,
             ignored_report: Unfiltered::unread(),
         })
@@ -82,11 +58,11 @@ impl Spans {
 
     /// Slots by their contents.
     pub fn find_all(&self, which: impl Fn(&Span) -> bool) -> impl Iterator<Item = usize> {
-        (0..self.slots.len()).filter(move |&i| self.slots[i].span.as_ref().is_some_and(&which))
+        (0..self.slots.len()).filter(move |&i| self.slots[i].held.as_ref().is_some_and(&which))
     }
 
     pub fn get(&self, slot: usize) -> Option<&Span> {
-        self.slots[slot].span.as_ref()
+        self.slots[slot].held.as_ref()
     }
 
     /// An access used it.
@@ -103,23 +79,23 @@ impl Spans {
             0
         });
         let slot = victim as usize;
-        let evicts = self.slots[slot].span.is_some();
+        let evicts = self.slots[slot].held.is_some();
         if evicts {
             self.drop(slot);
         }
-        self.slots[slot] = Place { span: Some(span), used: true };
+        self.slots[slot] = Room { held: Some(span), used: true };
         self.replacement.entered(victim, false, &mut self.ignored_report);
         (slot, evicts)
     }
 
     /// A span becomes longer, and is used.
     pub fn grow(&mut self, slot: usize, range: Range) {
-        self.slots[slot].span.as_mut().expect("a span grows where it is").range = range;
+        self.slots[slot].held.as_mut().expect("a span grows where it is").range = range;
         self.touch(slot);
     }
 
     pub fn drop(&mut self, slot: usize) -> Option<Span> {
-        let gone = self.slots[slot].span.take()?;
+        let gone = self.slots[slot].held.take()?;
         self.replacement.dropped(slot as u32);
         Some(gone)
     }
@@ -139,7 +115,7 @@ impl Spans {
     /// last.
     pub fn views(&self, before: usize, into: &mut Vec<EntryView>) {
         for (i, place) in self.slots.iter().enumerate() {
-            let Some(Span { asid, range, order }) = place.span else { continue };
+            let Some(Span { asid, range, order }) = place.held else { continue };
             let page = |offset| (offset, range.translate(Vpn(range.first.0 + offset)), false);
             let several = order == 0 && range.pages > 1;
             into.push(EntryView {

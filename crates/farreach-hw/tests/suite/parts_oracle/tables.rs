@@ -73,7 +73,7 @@ pub(super) fn cuckoo(dice: &mut Dice) -> (Setting, Box<dyn Plain>) {
         threshold: dice.pick(&[0.4, 0.6, 0.8]),
         scale: dice.pick(&[2, 4]),
         moves: dice.pick(&[1, 2, 10]),
-        hash: if dice.percent(20) { Hash::Identity } else { Hash::Mix },
+        hash: Hash::Mix,
         seed: dice.below(9),
         cached_rows: dice.pick(&[[16, 2], [1, 1], [2, 0], [0, 2], [0, 0]]),
         process_ids: setting.process_ids,
@@ -87,7 +87,6 @@ pub(super) fn cuckoo(dice: &mut Dice) -> (Setting, Box<dyn Plain>) {
         ("ec_moves", config.moves.to_string()),
         ("cwc_pmd", config.cached_rows[0].to_string()),
         ("cwc_pud", config.cached_rows[1].to_string()),
-        ("ec_hash", if config.hash == Hash::Mix { "mix" } else { "identity" }.into()),
         ("seed", config.seed.to_string()),
     ];
     made(setting, "cuckoo", keys, Model::Any(Box::new(Cuckoo::new(config))))

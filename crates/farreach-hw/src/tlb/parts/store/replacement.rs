@@ -25,6 +25,35 @@ pub(in crate::tlb) trait Slot {
     fn last_use(&self, known: u64, lookups: &LastLookups) -> u64;
 }
 
+/// Room for an entry of an array whose lookups are never filtered.
+#[derive(Clone, Copy)]
+pub(in crate::tlb) struct Room<T> {
+    pub held: Option<T>,
+    /// The used bit (T94-14). Other policies do not look at it.
+    pub used: bool,
+}
+
+impl<T> Default for Room<T> {
+    fn default() -> Room<T> {
+        Room { held: None, used: false }
+    }
+}
+
+impl<T> Slot for Room<T> {
+    fn is_valid(&self) -> bool {
+        self.held.is_some()
+    }
+    fn used(&mut self) -> &mut bool {
+        &mut self.used
+    }
+    fn used_since(&self, _: u64, _: &LastLookups) -> bool {
+        false // no lookup that reaches it is filtered
+    }
+    fn last_use(&self, known: u64, _: &LastLookups) -> u64 {
+        known
+    }
+}
+
 /// The policy with its state.
 enum Policy {
     /// T94-14: lowest entry whose used bit is clear; if there is none, all used bits of the set are cleared first. The

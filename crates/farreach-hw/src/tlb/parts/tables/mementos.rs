@@ -2,8 +2,10 @@
 //! of pieces of memory, grow in place, and grow one by one. Everything else is as in `cuckoo`.
 
 use super::ListedTable;
+#[cfg(test)]
+use super::cuckoo::EC_HASH;
 use super::cuckoo::{
-    COUNTERS, CWC_CYCLES, CWC_PMD, CWC_PUD, Chunked, Cuckoo, EC_CHUNK, EC_ENTRIES, EC_HASH, EC_MOVES, EC_RETRIES,
+    COUNTERS, CWC_CYCLES, CWC_PMD, CWC_PUD, Chunked, Cuckoo, EC_CHUNK, EC_ENTRIES, EC_MOVES, EC_RETRIES,
     EC_THRESHOLD, EC_WAYS, LAWS,
 };
 
@@ -21,6 +23,7 @@ pub const LISTED: ListedTable = ListedTable {
         &CWC_PMD,
         &CWC_PUD,
         &CWC_CYCLES,
+        #[cfg(test)]
         &EC_HASH,
     ],
     counters: COUNTERS,

@@ -147,7 +147,6 @@ pub const LISTED: ListedAddition = ListedAddition {
     needs_fetches,
     check,
     build: |params, _| Ok(Box::new(Prefetch::new(params)?)),
-    ..ListedAddition::NEW
 };
 
 /// Places in [`LISTED`]'s counters.

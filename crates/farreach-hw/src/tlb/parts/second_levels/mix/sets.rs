@@ -2,10 +2,9 @@
 
 use crate::tlb::contract::EntryView;
 use crate::tlb::filter::Unfiltered;
-use crate::tlb::filter::times::LastLookups;
 use crate::tlb::parts::additions::Victim;
 use crate::tlb::parts::store::geometry::Geometry;
-use crate::tlb::parts::store::replacement::{Replacement, Slot};
+use crate::tlb::parts::store::replacement::{Replacement, Room};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::params::Params;
@@ -56,29 +55,6 @@ impl Bundle {
     }
 }
 
-/// A place for one.
-#[derive(Clone, Copy, Default)]
-struct Place {
-    bundle: Option<Bundle>,
-    /// The used bit (T94-14). Other policies do not look at it.
-    used: bool,
-}
-
-impl Slot for Place {
-    fn is_valid(&self) -> bool {
-        self.bundle.is_some()
-    }
-    fn used(&mut self) -> &mut bool {
-        &mut self.used
-    }
-    fn used_since(&self, _: u64, _: &LastLookups) -> bool {
-        false // no lookup that reaches it is filtered
-    }
-    fn last_use(&self, known: u64, _: &LastLookups) -> u64 {
-        known
-    }
-}
-
 /// What adding a bundle to a set did.
 pub(super) struct Added {
     /// It joined one that was there.
@@ -89,7 +65,7 @@ pub(super) struct Added {
 /// See the module.
 pub(super) struct Sets {
     geometry: Geometry,
-    slots: Box<[Place]>,
+    slots: Box<[Room<Bundle>]>,
     replacement: Replacement,
     process_ids: bool,
     /// Not read, for no lookup that reaches it is filtered.
@@ -100,7 +76,7 @@ impl Sets {
     pub fn new(geometry: Geometry, params: &Params, seed: u64) -> Result<Sets, String> {
         Ok(Sets {
             geometry,
-            slots: vec![Place::default(); geometry.entries()].into(),
+            slots: vec![Room::default(); geometry.entries()].into(),
             replacement: Replacement::by_name(geometry, "replacement", params.text("replacement"), seed)?,
             process_ids: params.flag("process_ids"),
             ignored_report: Unfiltered::unread(),
@@ -129,16 +105,16 @@ impl Sets {
     /// The slot that answers for a page: that in the lowest way (MIX-4).
     pub fn find(&self, asid: Asid, vpn: Vpn) -> Option<usize> {
         let mut range = self.range(self.of(vpn));
-        range.find(|&slot| self.slots[slot].bundle.is_some_and(|bundle| bundle.has(asid, vpn)))
+        range.find(|&slot| self.slots[slot].held.is_some_and(|bundle| bundle.has(asid, vpn)))
     }
 
     pub fn bundle(&self, slot: usize) -> Option<&Bundle> {
-        self.slots[slot].bundle.as_ref()
+        self.slots[slot].held.as_ref()
     }
 
     /// Whether an entry of any set has the page.
     pub fn has_elsewhere(&self, asid: Asid, vpn: Vpn) -> bool {
-        self.slots.iter().any(|place| place.bundle.is_some_and(|bundle| bundle.has(asid, vpn)))
+        self.slots.iter().any(|place| place.held.is_some_and(|bundle| bundle.has(asid, vpn)))
     }
 
     pub fn touch(&mut self, slot: usize) {
@@ -151,7 +127,7 @@ impl Sets {
     pub fn drop_duplicates(&mut self, kept: usize, asid: Asid, vpn: Vpn) -> u64 {
         let mut gone = 0;
         for slot in kept + 1..self.range(self.of(vpn)).end {
-            if self.slots[slot].bundle.is_some_and(|bundle| bundle.has(asid, vpn)) {
+            if self.slots[slot].held.is_some_and(|bundle| bundle.has(asid, vpn)) {
                 self.drop(slot);
                 gone += 1;
             }
@@ -164,7 +140,7 @@ impl Sets {
     pub fn add(&mut self, set: usize, new: Bundle, group: u64, counts: &mut TlbCounts) -> Added {
         let mut joined = None;
         for slot in self.range(set) {
-            let Some(old) = self.slots[slot].bundle else { continue };
+            let Some(old) = self.slots[slot].held else { continue };
             if old.order != new.order {
                 if old.meets(new.asid, new.pages()) {
                     self.drop(slot);
@@ -175,7 +151,7 @@ impl Sets {
             }
         }
         if let Some((slot, whole)) = joined {
-            self.slots[slot].bundle = Some(whole);
+            self.slots[slot].held = Some(whole);
             self.touch(slot);
             return Added { joined: true, victim: None };
         }
@@ -185,15 +161,15 @@ impl Sets {
     fn place(&mut self, set: usize, new: Bundle, counts: &mut TlbCounts) -> Option<Victim> {
         let Sets { slots, replacement, ignored_report, .. } = self;
         let slot = replacement.victim(set, slots, ignored_report).expect("a hierarchy has no used bits");
-        let gone = slots[slot as usize].bundle.take();
-        slots[slot as usize] = Place { bundle: Some(new), used: true };
+        let gone = slots[slot as usize].held.take();
+        slots[slot as usize] = Room { held: Some(new), used: true };
         replacement.entered(slot, gone.is_some(), ignored_report);
         counts.evictions += u64::from(gone.is_some());
         gone.map(|old| Victim { asid: old.asid, vpn: old.pages().start, order: old.order })
     }
 
     fn drop(&mut self, slot: usize) {
-        self.slots[slot].bundle = None;
+        self.slots[slot].held = None;
         self.replacement.dropped(slot as u32);
     }
 
@@ -201,7 +177,7 @@ impl Sets {
     pub fn drop_where(&mut self, goes: impl Fn(&Bundle) -> bool) -> u64 {
         let mut gone = 0;
         for slot in 0..self.slots.len() {
-            if self.slots[slot].bundle.as_ref().is_some_and(&goes) {
+            if self.slots[slot].held.as_ref().is_some_and(&goes) {
                 self.drop(slot);
                 gone += 1;
             }
@@ -216,7 +192,7 @@ impl Sets {
     /// Its entries. Of a superpage, the page listed is the first that has this set; of a bundle also the last.
     pub fn views(&self, before: usize, into: &mut Vec<EntryView>) {
         for (slot, place) in self.slots.iter().enumerate() {
-            let Some(bundle) = place.bundle else { continue };
+            let Some(bundle) = place.held else { continue };
             let (pages, sets) = (bundle.pages(), self.geometry.sets as u64);
             let set = (slot / self.geometry.ways) as u64;
             let first = set.wrapping_sub(pages.start.0) & (sets - 1);
