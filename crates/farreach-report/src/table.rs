@@ -7,7 +7,7 @@ use super::view::{
     baseline, cleaned, per_second, per_thousand, per_thousand_instructions, percent_error, percent_of, pj_per_lookup,
     sampled,
 };
-use farreach_types::counts::{MachineResult, RunResult, Workload};
+use farreach_types::counts::{MachineResult, RunResult, TABLE, Workload};
 
 /// The cell of a column for a design.
 type CellOf<'a> = Box<dyn Fn(&MachineResult) -> Option<String> + 'a>;
@@ -107,7 +107,11 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
     let short = if base.name.starts_with("t94/single") { "single" } else { "first" };
     let several = result.machines.len() > 1;
     let with_caches = result.machines.iter().any(|m| m.system.is_some());
-    let virtual_machines = result.machines.iter().any(|m| m.config.get("guest").is_some_and(|guest| guest != "none"));
+    // Walks of more than one kind: in virtual machines, and where results name the table (HW-4).
+    let walks_differ = |m: &MachineResult| {
+        m.config.get("guest").is_some_and(|guest| guest != "none") || m.counts.tlb.parts.get(TABLE).is_some()
+    };
+    let walks_differ = result.machines.iter().any(walks_differ);
     let covered = result.machines.iter().any(|m| m.cost.area_rbe.is_none());
     vec![
         one(["", "misses"], Box::new(|m| Some(count(m.counts.tlb.misses))), "", None),
@@ -142,12 +146,10 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             Box::new(move |m| {
                 let tlb = &m.counts.tlb;
                 let walks = tlb.walk.walks;
-                (virtual_machines && walks > 0).then(|| rate(tlb.walk_references() as f64 / walks as f64))
+                (walks_differ && walks > 0).then(|| rate(tlb.table_references() as f64 / walks as f64))
             }),
             "",
-            Some(
-                "refs a walk: nodes of page tables read for a miss, those of the host of a virtual machine too.".into(),
-            ),
+            Some("refs a walk: references to page tables for a miss, those to a virtual machine's host too.".into()),
         ),
         one(
             ["% of", "time"],

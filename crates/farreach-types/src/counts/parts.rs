@@ -82,6 +82,9 @@ impl PartCounts {
     }
 }
 
+/// The name of a page table that is no radix tree.
+pub const TABLE: &str = "table";
+
 /// Parts by name. In JSON an object, without parts that counted nothing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "BTreeMap<String, PartCounts>", into = "BTreeMap<String, PartCounts>")]

@@ -1,6 +1,6 @@
 //! What TLBs, walkers, range TLBs and segments count.
 
-use super::{OwnCounts, Parts, WalkCaches};
+use super::{OwnCounts, Parts, TABLE, WalkCaches};
 use serde::{Deserialize, Serialize};
 
 /// What one design counted (XC-5). One lookup per base page of the machine that a reference touches (XC-1).
@@ -241,7 +241,12 @@ impl WalkDistances {
 }
 
 impl TlbCounts {
-    /// Nodes of page tables read, in both dimensions.
+    /// References of walks to page tables of all kinds, in both dimensions.
+    pub fn table_references(&self) -> u64 {
+        self.walk_references() + self.parts.get(TABLE).map_or(0, |table| table.memory.made.references)
+    }
+
+    /// Nodes of radix trees read, in both dimensions.
     pub fn walk_references(&self) -> u64 {
         self.walk.references() + self.host_walk.references
     }

@@ -35,7 +35,7 @@ pub const TABLE: Key = Key {
 const RADIX_TREE: &str = "radix";
 
 /// The name of the table in [`TlbCounts::parts`].
-pub const PART: &str = "table";
+pub const PART: &str = farreach_types::counts::TABLE;
 
 /// A mapping: a page or a superpage of one process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
