@@ -245,12 +245,20 @@ impl Level {
     /// The entry that translates this page, as array and slot.
     #[inline]
     fn find(&self, asid: Asid, vpn: Vpn) -> Option<(usize, u32)> {
-        let mut hits = self.sizes.iter().filter_map(|&(order, array)| {
+        let mut hit = None;
+        // A loop, for as an iterator it became a call.
+        for &(order, array) in &self.sizes {
             let store = &self.arrays[array];
-            if store.live(order) == 0 { None } else { store.find(Tag::of(asid, vpn, order)).map(|slot| (array, slot)) }
-        });
-        let hit = hits.next();
-        debug_assert_eq!(hits.next(), None, "T94-17: two entries match {asid:?} {vpn:?}");
+            if store.live(order) > 0
+                && let Some(slot) = store.find(Tag::of(asid, vpn, order))
+            {
+                debug_assert_eq!(hit, None, "T94-17: two entries match {asid:?} {vpn:?}");
+                hit = Some((array, slot));
+                if !cfg!(debug_assertions) {
+                    break;
+                }
+            }
+        }
         hit
     }
 
