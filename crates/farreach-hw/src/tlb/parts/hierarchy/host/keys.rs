@@ -37,7 +37,7 @@ pub const HOST_PAGE: Key = Key {
     allowed: Allowed::OneOf(&["4K", "2M", "1G"]),
     about: "pages in which the host's table has the memory of the guest",
 };
-/// As [`super::walk::WALK_LEVELS`].
+/// As [`super::super::walk::WALK_LEVELS`].
 pub const HOST_LEVELS: Key = Key {
     name: "host_levels",
     default: "4",
