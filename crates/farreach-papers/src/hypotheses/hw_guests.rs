@@ -11,9 +11,9 @@ use farreach_types::papers::Kind::Main;
 pub(super) const CLAIMS: &[Hypothesis] = &[Hypothesis {
     id: "H-HW-51",
     kind: Main,
-    claim: "A walk that begins in a shadow table and ends nested is 12 % better than the better of both, and within 4 % \
-            of native; tested as cycles of walks and traps, and as time with an instruction a cycle, on programs of \
-            more than an epoch of 10^8 instructions",
+    claim: "A walk that begins in a shadow table and ends nested is 12 % better than the better of both, and within \
+            4 % of native; tested as cycles of walks and traps, and as time with an instruction a cycle, on programs \
+            of more than an epoch of 10^8 instructions",
     studies: &["since-guests"],
     judge: |results, set| {
         // What rests can be seen after an epoch at the earliest.

@@ -68,8 +68,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-HW-40",
         kind: Main,
-        claim: "A skewed TLB of 8 ways nearly has the hit ratio of full associativity, and can hold several page sizes: \
-                at most a tenth more misses, with pages of 4 KB, and with those of 2 MB beside them",
+        claim: "A skewed TLB of 8 ways nearly has the hit ratio of full associativity, and can hold several page \
+                sizes: at most a tenth more misses, with pages of 4 KB, and with those of 2 MB beside them",
         studies: &["since-reach"],
         judge: |results, set| {
             let found = tally(few(set), |p| {
@@ -88,9 +88,9 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             })
             .all();
             let verdict = worst([found.verdict, sizes.verdict]);
-            let half = "an address has half of the ways for each size (SKW-1), so that superpages alone have 512 entries \
-                        of 1024";
-            Finding { verdict, why: format!("One size: {} Two sizes: {} Two sizes: {half}.", found.why, sizes.why) }
+            let half = "An address has half of the ways for each size (SKW-1), so that superpages alone have 512 \
+                        entries of 1024.";
+            Finding { verdict, why: format!("One size: {} Two sizes: {} {half}", found.why, sizes.why) }
         },
     },
     Hypothesis {

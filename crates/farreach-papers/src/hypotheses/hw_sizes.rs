@@ -51,7 +51,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             if base.is_empty() {
                 return found;
             }
-            Finding { why: format!("{} With pages of 4 KB fewer misses {}", found.why, base.said(true)), ..found }
+            let why = "A superpage that no other joins takes a way of every set (MIX-2), so that 12 of them fit.";
+            Finding { why: format!("{} {why} With pages of 4 KB: {}", found.why, base.said(true)), ..found }
         },
     },
     Hypothesis {
@@ -61,15 +62,16 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 level; tested with its reservation and promotion",
         studies: &["since-reach"],
         judge: |results, set| {
-            tally(few(set), |p| {
-                let of = |machine| Some((first_level(results, &p.name, machine)?, Walks::of(results, &p.name, machine)?));
-                let ((first, tps), (base, walks)) = (of(TPS)?, of(BASE)?);
+            let found = tally(few(set), |p| {
+                let walks = |machine| Walks::of(results, &p.name, machine);
+                let first = |machine| first_level(results, &p.name, machine);
+                let (first, base, tps, walks) = (first(TPS)?, first(BASE)?, walks(TPS)?, walks(BASE)?);
                 let first = 100.0 - share(first, base);
                 let made = 100.0 - share(tps.demand, walks.demand);
                 let aliases = counted(results, &p.name, TPS, "tps", "alias_references")?;
                 let text = format!(
-                    "{} of the misses of the first level, {} of the references, {aliases} of those left for aliases; {} \
-                     walks for {} pages",
+                    "{} of the misses of the first level, {} of the references, {aliases} of those left for aliases; \
+                     {} walks for {} pages",
                     percent(first),
                     percent(made),
                     tps.walks,
@@ -79,7 +81,10 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let enough = walks_enough(results, &p.name, BASE)?;
                 Some((if enough { outcome } else { Outcome::Silent }, text))
             })
-            .most()
+            .most();
+            let why =
+                "A page is part of a larger one only when all of that was touched, and walked to, before (TPS-4).";
+            Finding { why: format!("{} {why}", found.why), ..found }
         },
     },
     Hypothesis {

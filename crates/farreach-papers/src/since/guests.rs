@@ -67,8 +67,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     section.tables.push(table);
     section.note(
         "A trap costs 2000 cycles, in cycles of translation. Agile paging walks a node in two dimensions once the \
-         guest wrote it twice within an epoch of 10^8 instructions, and merges it again after an epoch without (AGI-2). \
-         A program that is shorter than an epoch has no node that rests: its first touches are such writes.",
+         guest wrote it twice within an epoch of 10^8 instructions, and merges it again after an epoch without \
+         (AGI-2). A program that is shorter than an epoch has no node that rests: its first touches are such writes.",
     );
     section.note(MODEL);
 }

@@ -38,8 +38,8 @@ pub(crate) const SKEWED: [&str; 3] = [
     "t94/single:entries=512,replacement=random",
 ];
 
-/// Mosaics behind a first level of one entry, and the design `complete` with as many entries: an entry is filled page by
-/// page, or whole; memory on demand, or in one piece.
+/// Mosaics behind a first level of one entry, and the design `complete` with as many entries: an entry is filled page
+/// by page, or whole; memory on demand, or in one piece.
 pub(crate) const IDENTICAL: [[&str; 2]; 4] = [
     [
         "since/mosaic:l1d=4K:1,l1i=4K:1,mosaic_fill=one",

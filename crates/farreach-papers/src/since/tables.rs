@@ -12,7 +12,8 @@ pub(crate) const STUDY: Study = Study {
         wanted.extend(grid(walking(results, set), &[BASE_PRINTED]));
         wanted.extend(grid(few(set), &[CUCKOO_GROWN, HASHED_CACHES, HTAB_CACHES, CUCKOO_CACHES]));
         wanted.extend(grid(few(set), &CACHES.map(|c| c.1)));
-        wanted.extend(grid(few(set), &[LEARNED_CACHES, LEARNED_MAPPED, BASE_EAGER]));
+        wanted.extend(grid(few(set), &[LEARNED_CACHES, LEARNED_MAPPED]));
+        wanted.extend(grid(few(set), &MAPPED_CACHES));
         wanted.extend(MAPPED.iter().flat_map(|p| IN_A_ROW.map(|m| Request::machine(p, m))));
         wanted.extend(GROWING.iter().flat_map(|p| [BASE, "since/hashed"].map(|m| Request::machine(p, m))));
         wanted
@@ -30,6 +31,9 @@ pub(crate) const CUCKOO_CACHES: &str = "since/cuckoo:walk_cost=caches";
 pub(crate) const LEARNED_CACHES: &str = "since/learned:walk_cost=caches";
 /// Learned, with memory that is mapped when it is asked for.
 pub(crate) const LEARNED_MAPPED: &str = "since/learned:placement=eager";
+/// The same through caches, and the radix tree.
+pub(crate) const MAPPED_CACHES: [&str; 2] =
+    ["since/learned:placement=eager,walk_cost=caches", "since/base:placement=eager,walk_cost=caches"];
 /// The five walk caches of Barr et al. with 38 entries: the machine, and the same through caches. Those of translations
 /// first.
 pub(crate) const CACHES: [(&str, &str, &str); 5] = [
