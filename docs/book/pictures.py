@@ -201,22 +201,26 @@ def rmm15():
 
 
 def since():
-    p = Picture(860, 380, "Designs since 2000 in percent of the machine without them (longer bars end at 150 %)",
+    p = Picture(860, 650, "Designs since 2000 in percent of the machine without them (longer bars end at 150 %)",
                 "Walks, references and cycles of designs since 2000, against the machine without them")
     kinds = [("a", "walks"), ("b", "references waited for, not hidden"), ("c", "cycles")]
-    p.legend(60, 44, kinds, 130)
-    axes = Axes(p, (60, 70, 850, 290), 0, 150, [(v, f"{v} %") for v in (0, 50, 100, 150)])
+    p.legend(60, 44, [kinds[0]], 130)
+    p.legend(140, 44, [kinds[1]], 130)
+    p.legend(380, 44, [kinds[2]], 130)
     found = {(r["row"], r["column"]): number(r["value"]) for r in rows("since-designs", "In percent of the machine")}
     designs = list(dict.fromkeys(row for row, _ in found))
-    width = (axes.x1 - axes.x0) / len(designs)
-    for i, design in enumerate(designs):
-        walks, waited, hidden, cycles = (
-            found[design, c] for c in ("walks", "references waited for", "of these hidden", "cycles"))
-        for j, value in enumerate((walks, waited * (1 - hidden / 100), cycles)):
-            x, y = axes.x0 + i * width + 2 + j * 8, axes.y(value)
-            p.add(f'<rect class="bar {kinds[j][0]}" x="{x:.1f}" y="{y:.1f}" width="7" '
-                  f'height="{max(axes.y1 - y, 1):.1f}"/>')
-        p.text(axes.x0 + (i + .7) * width, 304, design, "small", "end", -40)
+    half = (len(designs) + 1) // 2
+    for top, part in ((70, designs[:half]), (355, designs[half:])):
+        axes = Axes(p, (60, top, 850, top + 200), 0, 150, [(v, f"{v} %") for v in (0, 50, 100, 150)])
+        width = (axes.x1 - axes.x0) / half
+        for i, design in enumerate(part):
+            walks, waited, hidden, cycles = (
+                found[design, c] for c in ("walks", "references waited for", "of these hidden", "cycles"))
+            for j, value in enumerate((walks, waited * (1 - hidden / 100), cycles)):
+                x, y = axes.x0 + i * width + 2 + j * 8, axes.y(value)
+                p.add(f'<rect class="bar {kinds[j][0]}" x="{x:.1f}" y="{y:.1f}" width="7" '
+                      f'height="{max(axes.y1 - y, 1):.1f}"/>')
+            p.text(axes.x0 + (i + .7) * width, axes.y1 + 14, design, "small", "end", -40)
     p.save("since.svg")
 
 

@@ -68,6 +68,7 @@ pub const STUDIES: &[&Study] = &[
     &since::walks::STUDY,
     &since::replacement::STUDY,
     &since::reach::STUDY,
+    &since::guests::STUDY,
     &since::identities::STUDY,
     &since::open::STUDY,
     &atlas::STUDY,

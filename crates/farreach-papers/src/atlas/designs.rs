@@ -1,6 +1,6 @@
 //! The designs of the atlas, and what makes them comparable: equal entries, equal bits, equal area.
 
-use crate::since::{BASE, DESIGNS};
+use crate::since::{BASE, DESIGNS, NESTED};
 use farreach_cost::hardware::{LIBRARY, figures, find};
 use farreach_machine::MachineSpec;
 
@@ -52,10 +52,16 @@ impl Entry {
         ["T94", "PS", "S04"].contains(&self.paper)
     }
 
-    /// The operating system is as it was: base pages of 4 KB on demand.
+    /// The operating system is as it was: base pages of 4 KB on demand, wherever they lie.
     pub fn system_as_it_was(&self) -> bool {
         let spec = MachineSpec::parse(&self.machine, 0);
-        self.paper != "PS" && spec.is_ok_and(|spec| spec.params.text("placement") == "demand")
+        let needs_allocator = self.name == "mosaic";
+        self.paper != "PS" && !needs_allocator && spec.is_ok_and(|spec| spec.params.text("placement") == "demand")
+    }
+
+    /// In a virtual machine, where walks are longer: its numbers and those of native designs are not compared.
+    pub fn is_guest(&self) -> bool {
+        self.base == NESTED
     }
 }
 

@@ -4,7 +4,7 @@
 mod designs;
 mod front;
 
-use super::since::{MODEL, Walks, few, geomean, programs, share, walks_enough};
+use super::since::{BASE, MODEL, Walks, few, geomean, programs, share, walking, walks_enough};
 use crate::number_text::{list, percent};
 use crate::results::{Request, Results, Set};
 use crate::study::Study;
@@ -15,14 +15,15 @@ pub(crate) const STUDY: Study = Study {
     id: "atlas",
     title: "All designs on the same programs: equal entries, equal bits, equal area; what wins where",
     rules: "AREA-2, RMM15-46, HW-7",
-    plan: |_, set| {
+    plan: |results, set| {
         let all = entries();
         let of = |p: &Program, budgets: &[Budget]| -> Vec<Request> {
             let machines = all.iter().filter(|e| budgets.contains(&e.budget)).flat_map(|e| [&e.base, &e.machine]);
             machines.map(|m| Request::machine(&p.name, m.as_str())).collect()
         };
-        let wide = programs(set).flat_map(|p| of(p, &[Budget::Entries]));
-        wide.chain(few(set).flat_map(|p| of(p, &[Budget::Bits, Budget::Area]))).collect()
+        let first = programs(set).map(|p| Request::machine(&p.name, BASE));
+        let wide = walking(results, set).flat_map(|p| of(p, &[Budget::Entries]));
+        first.chain(wide).chain(few(set).flat_map(|p| of(p, &[Budget::Bits, Budget::Area]))).collect()
     },
     section,
 };
@@ -55,9 +56,9 @@ const CYCLES: usize = 2;
 const MEMORY: usize = 3;
 
 /// The programs of a budget.
-fn of_budget(set: &Set, budget: Budget) -> Vec<&Program> {
+fn of_budget<'a>(results: &'a Results, set: &'a Set, budget: Budget) -> Vec<&'a Program> {
     match budget {
-        Budget::Entries => programs(set).collect(),
+        Budget::Entries => walking(results, set).collect(),
         _ => few(set).collect(),
     }
 }
@@ -71,7 +72,7 @@ fn metric_of(entry: &Entry, which: usize) -> Option<&'static Metric> {
 /// A metric in percent of the base of the design, by geometric mean over the programs that walk often enough.
 fn mean(results: &Results, set: &Set, entry: &Entry, which: usize) -> Option<f64> {
     let metric = metric_of(entry, which)?;
-    let busy = of_budget(set, entry.budget).into_iter();
+    let busy = of_budget(results, set, entry.budget).into_iter();
     let busy = busy.filter(|p| walks_enough(results, &p.name, &entry.base) == Some(true));
     let pairs = busy.map(|p| {
         let read = |machine: &str| (metric.read)(results, &p.name, machine);
@@ -92,7 +93,7 @@ fn means(results: &Results, set: &Set, budget: Budget) -> Vec<(Entry, Vec<Option
 
 fn section(results: &Results, set: &Set, section: &mut Section) {
     for budget in Budget::ALL {
-        let all = means(results, set, budget);
+        let mut all = means(results, set, budget);
         let title = match budget {
             Budget::Entries => "Equal entries: 1536 in the last level, in percent of the base, geometric means",
             Budget::Bits => "Equal bits: those of 1536 entries of one page, in percent of these, geometric means",
@@ -111,10 +112,10 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
             let mut cells = vec![Cell::from(entry.paper), Cell::Count(entry.entries)];
             cells.extend(values.iter().map(|&v| Cell::from(v)));
             let others = |same: bool| {
-                let some = all.iter().filter(move |(e, _)| !same || e.system_as_it_was());
+                let some = all.iter().filter(move |(e, _)| !e.is_guest() && (!same || e.system_as_it_was()));
                 some.map(|(_, values)| values.clone()).collect::<Vec<_>>()
             };
-            let known = values.iter().any(Option::is_some);
+            let known = values.iter().any(Option::is_some) && !entry.is_guest();
             cells.push(Cell::from(match () {
                 () if known && front::is_on(&others(false), values) => "of all",
                 () if known && entry.system_as_it_was() && front::is_on(&others(true), values) => "system as it was",
@@ -123,13 +124,14 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
             table.row(&entry.name, cells);
         }
         section.tables.push(table);
+        if budget == Budget::Entries {
+            section.bars.push(bars(&all));
+        }
+        all.retain(|(e, _)| !e.is_guest());
         say(&all, budget, section, "");
         let as_it_was: Vec<_> = all.iter().filter(|(e, _)| e.system_as_it_was()).cloned().collect();
         if as_it_was.len() < all.len() {
             say(&as_it_was, budget, section, ", with pages of 4 KB on demand");
-        }
-        if budget == Budget::Entries {
-            section.bars.push(bars(&all));
         }
     }
     section.tables.push(winners(results, set, false));
@@ -137,7 +139,9 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     section.note(
         "On the front: no other design of the table is at least as good in all that is known of this one, and better \
          in something. Of all; or of those whose system is as it was, with pages of 4 KB on demand. References that \
-         are hidden are not counted, since the program does not wait for them.",
+         are hidden are not counted, since the program does not wait for them. Shadow and agile paging are in virtual \
+         machines, and are compared with walks in two dimensions alone. Programs are those that walk often enough on \
+         the base.",
     );
     section.note(
         "Equal entries: hierarchies of DS13 and RMM15 have the first level, walk caches and second level of the base; \
@@ -199,9 +203,9 @@ fn winners(results: &Results, set: &Set, as_it_was: bool) -> Table {
     for metric in which {
         table.column(format!("fewest {}", METRICS[metric].name), Origin::Measured, "");
     }
-    let all = entries().into_iter().filter(|e| e.budget == Budget::Entries && (!as_it_was || e.system_as_it_was()));
-    let all: Vec<Entry> = all.collect();
-    for p in programs(set) {
+    let all = entries().into_iter().filter(|e| e.budget == Budget::Entries && !e.is_guest());
+    let all: Vec<Entry> = all.filter(|e| !as_it_was || e.system_as_it_was()).collect();
+    for p in walking(results, set) {
         let cells = which.map(|metric| {
             let of = |e: &Entry| {
                 let read = metric_of(e, metric)?.read;
@@ -249,7 +253,7 @@ pub fn csv(results: &Results, set: &Set) -> String {
     let number = |n: Option<u64>| n.map_or(String::new(), |n| n.to_string());
     let real = |x: Option<f64>| x.map_or(String::new(), |x| x.to_string());
     for entry in entries() {
-        for p in of_budget(set, entry.budget) {
+        for p in of_budget(results, set, entry.budget) {
             let Some(measured) = results.measured(&p.name, &entry.machine) else { continue };
             let Some(walks) = Walks::of(results, &p.name, &entry.machine) else { continue };
             let m = &measured.machine;

@@ -7,12 +7,12 @@ use crate::number_text::percent;
 use crate::results::{Results, Set};
 use crate::since::identities::{OFF, is_off};
 use crate::since::prefetch::{SERVER, coverage};
-use crate::since::replacement::{PRINTED, unused};
+use crate::since::replacement::{PRINTED, bypassed, unused};
 use crate::since::tables::walk_cycles;
 use crate::since::walks::{ASAP_CACHES, l2_misses, predicted, warm};
 use crate::since::{
-    BASE, BASE_CACHES, BASE_EAGER, BASE_RESERVED, BASE_VICTIMA, DESIGNS, Kind, LEAST_WALKS, Walks, few, geomean,
-    programs, share, walks_enough,
+    BASE, BASE_CACHES, BASE_EAGER, BASE_RESERVED, BASE_VICTIMA, DESIGNS, Kind, LEAST_WALKS, Walks, counted, few,
+    geomean, programs, share, walks_enough,
 };
 use farreach_types::papers::Kind::{Main, Side};
 use farreach_types::papers::{Finding, Program};
@@ -168,10 +168,25 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-HW-47",
         kind: Main,
-        claim: "Most entries of the second level leave it without a hit",
+        claim: "Most entries of the second level leave it without a hit, and programs are 8.3 % faster if such pages \
+                are kept out of it; tested as fewer misses. The same for caches is not built",
         studies: &["since-replacement"],
         judge: |results, set| {
-            tally(walked(results, set, PRINTED[3]), |p| unused(results, &p.name).map(|u| (u > 50.0, percent(u)))).most()
+            let dead =
+                tally(walked(results, set, PRINTED[3]), |p| unused(results, &p.name).map(|u| (u > 50.0, percent(u))));
+            let fewer = tally(walked(results, set, BASE), |p| {
+                let left = results.percent(&p.name, "since/dppred", BASE)?;
+                let back = counted(results, &p.name, "since/dppred", "dppred", "shadow_hits")?;
+                let text = format!(
+                    "{} of the misses, {} of the walks bypass, {back} taken back",
+                    percent(left),
+                    percent(bypassed(results, &p.name)?)
+                );
+                Some((reached(left < 100.0, left == 100.0), text))
+            });
+            let why = format!("Without a hit: {} Fewer misses: {}", dead.said(true), fewer.said(true));
+            let verdict = worst([dead.most().verdict, fewer.most().verdict]);
+            Finding { verdict, why }
         },
     },
     Hypothesis {
@@ -203,7 +218,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["since-identities"],
         judge: |results, set| {
             let mut all = Tally::default();
-            for d in DESIGNS.iter().filter(|d| d.kind != Kind::Replace && d.kind != Kind::Table) {
+            for d in DESIGNS.iter().filter(|d| d.kind.keeps_misses() && d.kind != Kind::Table) {
                 for p in programs(set) {
                     let of = |machine| Walks::of(results, &p.name, machine).map(|w| w.walks + w.sole);
                     let Some((with, without)) = of(d.machine).zip(of(d.base)) else { continue };

@@ -3,9 +3,11 @@
 //! [`Verdict`](farreach_types::papers::Verdict) and names the programs; nothing is tuned to make a claim hold.
 
 mod ds13;
+mod hw_guests;
 mod hw_open;
 mod hw_prefetch;
 mod hw_reach;
+mod hw_sizes;
 mod hw_tables;
 mod hw_walks;
 mod hypothesis;
@@ -41,6 +43,8 @@ const FAMILIES: &[&[Hypothesis]] = &[
     hw_tables::CLAIMS,
     hw_walks::CLAIMS,
     hw_reach::CLAIMS,
+    hw_sizes::CLAIMS,
+    hw_guests::CLAIMS,
     hw_open::CLAIMS,
 ];
 

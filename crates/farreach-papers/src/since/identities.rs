@@ -6,8 +6,9 @@ pub(crate) const STUDY: Study = Study {
     id: "since-identities",
     title: "Identities: what a design must leave as it is",
     rules: "HW-4, HW-L1, PT-1",
-    plan: |_, set| {
-        let mut wanted = grid(programs(set), &with_bases(DESIGNS.iter()));
+    plan: |results, set| {
+        let mut wanted = grid(programs(set), &[BASE]);
+        wanted.extend(grid(walking(results, set), &with_bases(DESIGNS.iter())));
         wanted.extend(grid(few(set), &OFF));
         wanted
     },
@@ -39,9 +40,9 @@ pub(crate) fn is_off(results: &Results, program: &str, machine: &str) -> Option<
 
 fn section(results: &Results, set: &Set, section: &mut Section) {
     let mut table = Table::new("Misses and sole answers together, less the misses of the base: 0 everywhere", "design");
-    let shown: Vec<&Program> = programs(set).collect();
+    let shown: Vec<&Program> = walking(results, set).collect();
     shown.iter().for_each(|p| table.column(&p.name, Origin::Measured, "misses"));
-    for d in DESIGNS.iter().filter(|d| d.kind != Kind::Replace) {
+    for d in DESIGNS.iter().filter(|d| d.kind.keeps_misses()) {
         let cell = |p: &&Program| -> Option<f64> {
             let of = |machine| Walks::of(results, &p.name, machine).map(|w| w.walks + w.sole);
             Some(of(d.machine)? as f64 - of(d.base)? as f64)

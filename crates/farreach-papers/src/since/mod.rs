@@ -2,6 +2,7 @@
 //! speed are tested as walks, references and cycles by the model, because there is no pipeline (HW-7).
 
 pub(super) mod designs;
+pub(super) mod guests;
 pub(super) mod identities;
 pub(super) mod open;
 pub(super) mod prefetch;
@@ -29,6 +30,8 @@ pub(crate) const BASE_VICTIMA: &str = "since/base:walk_cost=caches,cache_l2=2M/1
                                        cache_l2_cycles=16,cache_llc_cycles=40,cache_l2_replacement=srrip";
 /// With caches that walks read through.
 pub(crate) const BASE_CACHES: &str = "since/base:walk_cost=caches";
+/// In a virtual machine, with walks in two dimensions.
+pub(crate) const NESTED: &str = "since/base:guest=walk";
 /// Morrigan alone: a prefetcher for fetches.
 pub(crate) const MORRIGAN: &str = "since/base:behind=prefetch,prefetcher=morrigan,pb_for=fetch,pb_entries=64";
 
@@ -43,8 +46,21 @@ pub(crate) enum Kind {
     Large,
     /// It predicts frames, or reads walks ahead.
     Speculate,
-    /// Another victim in the second level.
+    /// Another victim in the second level, or pages that are kept out of it.
     Replace,
+    /// Another second level, or other page sizes.
+    Reach,
+    /// Another walk cache, with as many entries.
+    Cache,
+    /// Another second dimension in a virtual machine.
+    Guest,
+}
+
+impl Kind {
+    /// Misses and sole answers together are the misses of the base (HW-L1).
+    pub fn keeps_misses(self) -> bool {
+        !matches!(self, Kind::Replace | Kind::Reach)
+    }
 }
 
 /// A design, and the machine from which it differs in itself alone.
@@ -85,11 +101,29 @@ pub(crate) const DESIGNS: &[Design] = &[
     design("htab", "since/htab", BASE, Kind::Table),
     design("clustered-table", "since/clustered-table", BASE, Kind::Table),
     design("cuckoo", "since/cuckoo", BASE, Kind::Table),
+    design("me-hpt", "since/me-hpt", BASE, Kind::Table),
     design("flat", "since/flat", BASE, Kind::Table),
     design("dmt", "since/dmt", BASE, Kind::Table),
+    design("learned", "since/learned", BASE, Kind::Table),
+    // 38 entries, as the base has in three arrays.
+    design("utc", "since/utc:pwc_entries=38", BASE, Kind::Cache),
+    design("uptc", "since/uptc:pwc_entries=38", BASE, Kind::Cache),
+    design("sptc", "since/sptc", BASE, Kind::Cache),
+    design("tpc", "since/tpc:pwc_entries=38", BASE, Kind::Cache),
     design("srrip", "since/srrip", BASE, Kind::Replace),
     design("chirp", "since/chirp", BASE, Kind::Replace),
     design("itp", "since/itp", BASE, Kind::Replace),
+    design("dppred", "since/dppred", BASE, Kind::Replace),
+    // 1536 entries in all. Those that join frames in a row have memory in one piece, and so has their base.
+    design("mix", "since/mix", BASE, Kind::Reach),
+    design("skewed", "since/skewed:skew_entries=1536,skew_ways=12", BASE, Kind::Reach),
+    design("mosaic", "since/mosaic:mosaic_entries=1536,mosaic_ways=12", BASE, Kind::Reach),
+    design("clustered", reach::CLUSTERED[1], BASE_EAGER, Kind::Reach),
+    design("colt-all", reach::COLT_ALL[1], BASE_EAGER, Kind::Reach),
+    design("anchor", reach::ANCHORS[1][1], BASE_EAGER, Kind::Reach),
+    design("tps", "since/tps", BASE, Kind::Reach),
+    design("shadow", "since/shadow", NESTED, Kind::Guest),
+    design("agile", "since/agile", NESTED, Kind::Guest),
 ];
 
 /// Those of these kinds.
@@ -117,6 +151,16 @@ pub(crate) fn programs(set: &Set) -> impl Iterator<Item = &Program> + Clone {
         "full" => p.is_like(&SMALL) || p.is_like(&["graph500"]),
         _ => p.is_like(&SMALL),
     })
+}
+
+/// Programs that designs are run on: those that walk often enough on the base, which runs first. All that were named.
+pub(crate) fn walking<'a>(results: &'a Results, set: &'a Set) -> impl Iterator<Item = &'a Program> + Clone {
+    programs(set).filter(move |p| set.name == "chosen" || walks_enough(results, &p.name, BASE) == Some(true))
+}
+
+/// The compiler, whose code is the largest.
+pub(crate) fn compilers(set: &Set) -> impl Iterator<Item = &Program> + Clone {
+    programs(set).filter(|p| p.is_like(&["gcc"]))
 }
 
 /// Programs for machines that only one claim asks for: of random updates, keys and values, sparse matrices one. All

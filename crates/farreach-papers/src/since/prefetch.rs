@@ -6,8 +6,10 @@ pub(crate) const STUDY: Study = Study {
     id: "since-prefetch",
     title: "Prefetchers of translations: coverage, accuracy, references",
     rules: "PB-10, PB-11, SBFP-6",
-    plan: |_, set| {
-        let mut wanted = grid(programs(set), &with_bases(of_kinds(&[Kind::Prefetch])));
+    plan: |results, set| {
+        let mut wanted = grid(programs(set), &[BASE]);
+        wanted.extend(grid(walking(results, set), &with_bases(of_kinds(&[Kind::Prefetch]))));
+        wanted.extend(grid(compilers(set), &[MORRIGAN, "since/rp"]));
         let variants: Vec<&str> = SMALL.iter().chain(&ROWS).chain(FREE.as_flattened()).copied().collect();
         wanted.extend(grid(few(set), &variants));
         wanted.extend(STREAMS.iter().flat_map(|p| [SP_MAPPED, SP_MORE, ASP_MAPPED].map(|m| Request::machine(p, m))));
@@ -71,7 +73,7 @@ pub(crate) fn coverage(results: &Results, program: &str, machine: &str) -> Optio
 }
 
 fn section(results: &Results, set: &Set, section: &mut Section) {
-    let shown: Vec<&Program> = programs(set).collect();
+    let shown: Vec<&Program> = walking(results, set).collect();
     for (title, of) in [
         ("Coverage: misses of the TLBs that the buffer answers", coverage as fn(&Results, &str, &str) -> Option<f64>),
         ("Accuracy: entries of the buffer that were used, of those that left it", accuracy),

@@ -5,10 +5,12 @@ use super::*;
 pub(crate) const STUDY: Study = Study {
     id: "since-replacement",
     title: "Replacement in the second level: misses against LRU, entries that leave without a hit",
-    rules: "VIC-5, CHI-1 to CHI-5, ITP-1",
-    plan: |_, set| {
-        let mut wanted = grid(programs(set), &with_bases(of_kinds(&[Kind::Replace])));
-        wanted.extend(grid(programs(set), &PRINTED));
+    rules: "VIC-5, CHI-1 to CHI-5, ITP-1, DPP-1 to DPP-3",
+    plan: |results, set| {
+        let mut wanted = grid(programs(set), &[BASE]);
+        wanted.extend(grid(walking(results, set), &with_bases(of_kinds(&[Kind::Replace]))));
+        wanted.extend(grid(walking(results, set), &PRINTED));
+        wanted.extend(grid(compilers(set), &["since/itp"]));
         wanted.extend([BASE, "since/itp"].map(|m| Request::machine(super::prefetch::SERVER, m)));
         wanted
     },
@@ -30,6 +32,12 @@ pub(crate) fn unused(results: &Results, program: &str) -> Option<f64> {
     (tlb.evictions > 0).then(|| share(tlb.replacement.get("unused_victims"), tlb.evictions))
 }
 
+/// Walks whose page dpPred kept out of the second level, in percent.
+pub(crate) fn bypassed(results: &Results, program: &str) -> Option<f64> {
+    let walks = results.misses(program, "since/dppred")?;
+    Some(share(counted(results, program, "since/dppred", "dppred", "bypasses")?, walks))
+}
+
 fn section(results: &Results, set: &Set, section: &mut Section) {
     let mut table = Table::new("Misses in percent of LRU", "program");
     for (of, name) in [(1024, "srrip"), (1024, "chirp"), (1536, "srrip"), (1536, "chirp"), (1536, "itp")] {
@@ -37,7 +45,9 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     table.column("itp, fetches", Origin::Measured, "%");
     table.column("left without a hit, 1024 entries", Origin::Measured, "% of entries");
-    for p in programs(set) {
+    table.column("dppred, 1536 entries", Origin::Measured, "%");
+    table.column("dppred, walks that bypass", Origin::Measured, "% of its walks");
+    for p in programs(set).filter(|p| results.machine(&p.name, "since/itp").is_some()) {
         let cells = [
             results.percent(&p.name, PRINTED[1], PRINTED[0]),
             results.percent(&p.name, PRINTED[2], PRINTED[0]),
@@ -46,6 +56,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
             results.percent(&p.name, "since/itp", BASE),
             fetch_percent(results, &p.name),
             unused(results, &p.name),
+            results.percent(&p.name, "since/dppred", BASE),
+            bypassed(results, &p.name),
         ];
         table.row(&p.name, cells.map(Cell::from).into());
     }

@@ -6,9 +6,10 @@ pub(crate) const STUDY: Study = Study {
     id: "since-walks",
     title: "Large TLBs behind the second level, predicted frames, walks read ahead",
     rules: "HW-3, HW-7",
-    plan: |_, set| {
-        let mut wanted = grid(programs(set), &with_bases(of_kinds(&[Kind::Large, Kind::Speculate])));
-        wanted.extend(grid(programs(set), &["since/dp"]));
+    plan: |results, set| {
+        let mut wanted = grid(programs(set), &[BASE]);
+        wanted.extend(grid(walking(results, set), &with_bases(of_kinds(&[Kind::Large, Kind::Speculate]))));
+        wanted.extend(grid(walking(results, set), &["since/dp"]));
         wanted.extend(grid(few(set), &[BASE_CACHES, ASAP_CACHES]));
         wanted
     },
@@ -46,7 +47,7 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     ] {
         table.column(name, Origin::Measured, unit);
     }
-    for p in programs(set) {
+    for p in walking(results, set) {
         let covered = |machine| Walks::of(results, &p.name, machine).map(|w| w.coverage());
         let l2 = |machine| l2_misses(results, &p.name, machine);
         let spec = predicted(results, &p.name, "since/spectlb", "spectlb");

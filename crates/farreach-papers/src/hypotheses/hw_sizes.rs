@@ -1,0 +1,150 @@
+//! Claims about page sizes, anchors, and mosaics as complete subblocks.
+
+use super::hw_prefetch::finding;
+use super::hypothesis::Hypothesis;
+use super::judge::{Outcome, reached, tally, untestable};
+use crate::number_text::percent;
+use crate::results::Results;
+use crate::since::reach::{
+    IDENTICAL, MAPPINGS, MIX, RIVALS, SHAPES, SUPERPAGES, TPS, best_anchor, first_level, with_superpages,
+};
+use crate::since::{BASE, LEAST_WALKS, Walks, counted, few, share, walks_enough};
+use farreach_types::papers::Finding;
+use farreach_types::papers::Kind::{Main, Side};
+
+/// Counts of entries that a mosaic and a complete subblock must share: misses, fills, merges, evictions, pages made
+/// valid beside the one that missed.
+fn of_entries(results: &Results, program: &str, machine: &str) -> Option<[u64; 5]> {
+    let tlb = &results.machine(program, machine)?.counts.tlb;
+    Some([tlb.misses, tlb.fills, tlb.merges, tlb.evictions, tlb.preloaded])
+}
+
+pub(super) const CLAIMS: &[Hypothesis] = &[
+    Hypothesis {
+        id: "H-HW-39",
+        kind: Main,
+        claim: "One array for all page sizes with mirrored entries is 10 to 30 % faster than split arrays; tested as \
+                misses with superpages, 1536 entries against 1024 for 4 KB and 512 for 2 MB",
+        studies: &["since-reach"],
+        judge: |results, set| {
+            let found = tally(with_superpages(set).iter(), |p| {
+                let [mix, split] = SUPERPAGES.map(|m| results.misses(&p.name, m));
+                let (mix, split) = (mix?, split?);
+                let own = |name| counted(results, &p.name, SUPERPAGES[0], "mix", name);
+                let fewer = 100.0 - share(mix, split);
+                let outcome = if fewer > 30.0 { Outcome::Stronger } else { reached(fewer >= 10.0, fewer >= 0.0) };
+                let outcome = if mix.max(split) < LEAST_WALKS { Outcome::Silent } else { outcome };
+                let text = format!(
+                    "{mix} misses, split {split}; {} entries joined in {} fills",
+                    own("joins")?,
+                    own("whole_fills")?
+                );
+                Some((outcome, text))
+            })
+            .most();
+            let base = tally(few(set), |p| {
+                let [mix, split] = MIX.map(|m| results.misses(&p.name, m));
+                let (mix, split) = (mix?, split?);
+                let outcome = if split < LEAST_WALKS { Outcome::Silent } else { (mix < split).into() };
+                Some((outcome, format!("{} of the misses", percent(share(mix, split)))))
+            });
+            if base.is_empty() {
+                return found;
+            }
+            let why = "A superpage that no other joins takes a way of every set (MIX-2), so that 12 of them fit.";
+            Finding { why: format!("{} {why} With pages of 4 KB: {}", found.why, base.said(true)), ..found }
+        },
+    },
+    Hypothesis {
+        id: "H-HW-41",
+        kind: Main,
+        claim: "Pages of every power of two remove 98 % of the references of walks and 97 % of the misses of the first \
+                level; tested with its reservation and promotion",
+        studies: &["since-reach"],
+        judge: |results, set| {
+            let found = tally(few(set), |p| {
+                let walks = |machine| Walks::of(results, &p.name, machine);
+                let first = |machine| first_level(results, &p.name, machine);
+                let (first, base, tps, walks) = (first(TPS)?, first(BASE)?, walks(TPS)?, walks(BASE)?);
+                let first = 100.0 - share(first, base);
+                let made = 100.0 - share(tps.demand, walks.demand);
+                let aliases = counted(results, &p.name, TPS, "tps", "alias_references")?;
+                let text = format!(
+                    "{} of the misses of the first level, {} of the references, {aliases} of those left for aliases; \
+                     {} walks for {} pages",
+                    percent(first),
+                    percent(made),
+                    tps.walks,
+                    tps.pages
+                );
+                let outcome = reached(first >= 97.0 && made >= 98.0, first > 0.0 && made > 0.0);
+                let enough = walks_enough(results, &p.name, BASE)?;
+                Some((if enough { outcome } else { Outcome::Silent }, text))
+            })
+            .most();
+            let why =
+                "A page is part of a larger one only when all of that was touched, and walked to, before (TPS-4).";
+            Finding { why: format!("{} {why}", found.why), ..found }
+        },
+    },
+    Hypothesis {
+        id: "H-HW-42",
+        kind: Main,
+        claim: "Anchors are best or nearly best in all mappings: at most a tenth more misses than pages, clusters and \
+                runs have; tested with the best of three distances, for the system that finds one is not built",
+        studies: &["since-reach"],
+        judge: |results, set| {
+            let mappings = [0, 1].map(|i| {
+                let found = tally(few(set), |p| {
+                    let rivals = RIVALS[i].map(|m| Walks::of(results, &p.name, m));
+                    let rivals = rivals.into_iter().collect::<Option<Vec<_>>>()?;
+                    let (distance, anchors) = best_anchor(results, &p.name, i)?;
+                    let best = rivals.iter().map(|w| w.walks).min()?;
+                    let text = format!(
+                        "{} misses every {distance} pages, best of others {best}; references {} of those of pages",
+                        anchors.walks,
+                        percent(share(anchors.demand, rivals[0].demand))
+                    );
+                    let enough = rivals[0].walks >= LEAST_WALKS;
+                    let outcome = (10 * anchors.walks <= 11 * best).into();
+                    Some((if enough { outcome } else { Outcome::Silent }, text))
+                });
+                (MAPPINGS[i], found.all())
+            });
+            let verdict = super::judge::worst([mappings[0].1.verdict, mappings[1].1.verdict]);
+            let why = mappings.map(|(name, found)| format!("Memory {name}: {}", found.why)).join(" ");
+            Finding { verdict, why }
+        },
+    },
+    Hypothesis {
+        id: "H-HW-54",
+        kind: Side,
+        claim: "Mosaic entries of a pages have the misses of complete subblocks of factor a, wherever the pages lie",
+        studies: &["since-reach"],
+        judge: |results, _| {
+            let (mut equal, mut wrong) = (0, Vec::new());
+            for pair in IDENTICAL {
+                for p in SHAPES {
+                    let [mosaic, complete] = pair.map(|m| of_entries(results, p, m));
+                    let (Some(mosaic), Some(complete)) = (mosaic, complete) else { continue };
+                    if mosaic == complete {
+                        equal += 1;
+                    } else {
+                        wrong.push(format!("{p} with {} ({mosaic:?}, not {complete:?})", pair[0]));
+                    }
+                }
+            }
+            match (equal, wrong.is_empty()) {
+                (0, true) => untestable("it was not run."),
+                (n, true) => finding(
+                    Outcome::Yes,
+                    format!(
+                        "misses, fills, merges, evictions and pages made valid are equal in all {n} pairs of a \
+                         configuration and a stream, by 4, 16 and 64 pages"
+                    ),
+                ),
+                _ => finding(Outcome::No, wrong.join(", ")),
+            }
+        },
+    },
+];
