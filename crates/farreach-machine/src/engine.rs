@@ -371,7 +371,7 @@ impl Engine {
             return Ok(false);
         }
         self.tally.references.fetch += 1;
-        self.fetches.latest = Some(instr.pc);
+        self.fetches.latest.address = Some(instr.pc);
         let first = instr.pc >> BASE_SHIFT;
         if *filtered_page != Some(first) {
             *filtered_page = (!self.lookup(asid, first, Kind::Fetch, 0)?).then_some(first);

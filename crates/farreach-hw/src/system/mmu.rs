@@ -5,7 +5,7 @@
 //! goes through [`Levels`] in program order: the walk first, then the reference that needed it. The caches are lent to
 //! the TLB while it serves a lookup (see [`Port`](crate::cache::Port)).
 
-use super::{Item, NONE, PIECE_SHIFT, System};
+use super::{Fetched, Item, NONE, PIECE_SHIFT, System};
 use crate::cache::levels::LINE_SHIFT;
 use crate::cache::{At, Levels};
 use crate::tlb::{Lookup, Outcome, Tlb, Unfiltered};
@@ -65,6 +65,8 @@ pub struct Mmu {
     plain: bool,
     program: [LineCounts; 2],
     misses: Vec<Item>,
+    /// The latest fetches of the span, last first, if the TLB needs them.
+    fetched: Vec<Fetched>,
 }
 
 impl Mmu {
@@ -96,12 +98,27 @@ impl Mmu {
             plain,
             program: Default::default(),
             misses: Vec::new(),
+            fetched: Vec::new(),
         })
     }
 
-    /// Looks the page of a reference up in the TLB. Returns the first line of its frame.
+    /// Tells the TLB the latest fetch before this item of the span, if it needs it.
+    #[inline]
+    fn tell_fetch(&mut self, index: usize) {
+        let mut latest = None;
+        while let Some(fetched) = self.fetched.pop_if(|fetched| fetched.from <= index) {
+            latest = Some(fetched);
+        }
+        if let Some(Fetched { pc, instructions, .. }) = latest {
+            self.tlb.latest_fetch(pc);
+            self.tlb.position(instructions);
+        }
+    }
+
+    /// Looks the page of a reference, an item of the span, up in the TLB. Returns the first line of its frame.
     #[inline(never)]
-    fn look_up(&mut self, item: Item, table: &dyn PageTableView) -> u64 {
+    fn look_up(&mut self, item: Item, index: usize, table: &dyn PageTableView) -> u64 {
+        self.tell_fetch(index);
         let at = Lookup { asid: self.asid, vpn: item.vpn(), kind: item.kind() };
         let pte = table.pte(at.asid, at.vpn).expect("the operating system has served the fault");
         let base = pte.pfn.0 << (BASE_SHIFT - LINE_SHIFT);
@@ -193,10 +210,10 @@ impl Mmu {
 impl System for Mmu {
     fn run(&mut self, asid: Asid, span: &[Item], table: &dyn PageTableView) {
         debug_assert_eq!(asid, self.asid);
-        for &item in span {
+        for (index, &item) in span.iter().enumerate() {
             let base = match self.filter.get(item.kind_index(), item.vpn()) {
                 Some(base) => base,
-                None => self.look_up(item, table),
+                None => self.look_up(item, index, table),
             };
             let in_page = item.piece() >> (LINE_SHIFT - PIECE_SHIFT) & ((1 << (BASE_SHIFT - LINE_SHIFT)) - 1);
             let line = base | in_page;
@@ -204,6 +221,15 @@ impl System for Mmu {
                 self.reference(item, line);
             }
         }
+    }
+
+    fn needs_fetches(&mut self) -> Option<String> {
+        Some(self.tlb.on_fetch()?.because_of())
+    }
+
+    fn fetched(&mut self, fetched: &[Fetched]) {
+        self.fetched.clear();
+        self.fetched.extend(fetched.iter().rev());
     }
 
     fn changed(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {

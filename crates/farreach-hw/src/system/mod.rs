@@ -93,11 +93,32 @@ const NEEDS: [u8; 3] = [Attr::EXEC, Attr::READ, Attr::WRITE];
 /// No line has this number; as the last line of a side: no reference may be skipped.
 const NONE: u64 = u64::MAX;
 
+/// From this item of a span on, the latest fetch of the running thread is that of this instruction (HW-6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fetched {
+    /// Index of the item.
+    pub from: usize,
+    /// Address of the instruction.
+    pub pc: u64,
+    /// Instructions fetched so far, in all threads (HW-8), this one among them.
+    pub instructions: u64,
+}
+
 /// A machine of this family. Deterministic given its seed (XC-4).
 pub trait System: Send {
     /// References of one address space, in program order, between two changes of the page table: each page is mapped,
     /// and the operating system has already served faults. Misses of the program go to the log.
     fn run(&mut self, asid: Asid, span: &[Item], table: &dyn PageTableView);
+
+    /// The key and value for which it wants [`System::fetched`], if it does.
+    fn needs_fetches(&mut self) -> Option<String> {
+        None
+    }
+
+    /// The latest fetches of the span that comes next, in order, the first of them no later than the first item.
+    fn fetched(&mut self, fetched: &[Fetched]) {
+        let _ = fetched;
+    }
 
     /// The mappings of these pages changed or were removed; `table` is the present one.
     fn changed(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView);

@@ -136,7 +136,7 @@ fn itp_1_hits_for_a_place() {
     assert_eq!(victims(2), [3]);
 }
 
-/// HW-12, HW-6.
+/// HW-12.
 #[test]
 fn refusals_name_key_value_and_what_is_allowed() {
     let refused = |keys: &str| try_tlb("hierarchy", keys).err().unwrap_or_else(|| panic!("{keys} is accepted"));
@@ -144,10 +144,6 @@ fn refusals_name_key_value_and_what_is_allowed() {
         ("l2_replacement=chirp,cores=2", ["l2_replacement = chirp", "cores = 2", "cores must be 1"]),
         ("l2_replacement=srrip,guest=walk", ["l2_replacement = srrip", "guest = walk", "guest must be none"]),
         ("l2_replacement=itp,guest=walk", ["l2_replacement = itp", "guest = walk", "guest must be none"]),
-        (
-            "l2_replacement=chirp,walk_cost=caches",
-            ["l2_replacement = chirp", "walk_cost = caches", "walk_cost must be fixed"],
-        ),
         ("l2_replacement=plru", ["l2_replacement = plru", "sets of 12 entries", "must be a power of two"]),
     ] {
         let why = refused(&format!("l2=4K:1536/12,{keys}"));

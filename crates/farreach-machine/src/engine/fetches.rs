@@ -7,22 +7,18 @@
 
 use super::super::compiled::{Compiled, Hot};
 use super::super::instance::TlbInstance;
+use super::super::threads::{LatestFetch, never_fetched};
 use super::Engine;
 use farreach_types::Error;
 use farreach_types::addr::Asid;
 use farreach_types::event::{Kind, Op, block_id, words_behind};
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use std::ops::Range;
 
 /// See the module.
 pub(in super::super) struct Fetches {
     /// The designs that need it.
     pub designs: u32,
-    /// Of the running thread; `None` before its first fetch.
-    pub latest: Option<u64>,
-    /// Of the threads that do not run, by process and number, which no event may have named.
-    others: HashMap<(Asid, Option<u32>), u64, FixedState>,
+    pub latest: LatestFetch,
     /// Words of the batch that were counted since `latest` was noted.
     counted: Range<usize>,
 }
@@ -33,8 +29,7 @@ impl Fetches {
         let mask = |mask, (design, instance)| mask | u32::from(needs(instance)) << design;
         Fetches {
             designs: instances.iter_mut().enumerate().fold(0, mask),
-            latest: None,
-            others: HashMap::default(),
+            latest: LatestFetch::default(),
             counted: 0..0,
         }
     }
@@ -60,7 +55,7 @@ impl Fetches {
         while at < end {
             let block = compiled.blocks.get(block_id(words[at])).expect("it was counted");
             if let Some(last) = block.instrs.last() {
-                self.latest = Some(last.pc);
+                self.latest.address = Some(last.pc);
             }
             at += 1 + words_behind(words[at]);
         }
@@ -82,29 +77,21 @@ impl Fetches {
     #[inline(always)]
     pub fn note(&mut self, hot: Hot, fetched: u32) {
         if fetched > 0 {
-            self.latest = Some(hot.pc(fetched as usize - 1));
+            self.latest.address = Some(hot.pc(fetched as usize - 1));
         }
     }
 
-    /// Another thread goes on, perhaps of another process. Its threads are named by process and number.
+    /// See [`LatestFetch::go_on`].
     pub fn go_on(&mut self, from: (Asid, Option<u32>), to: (Asid, Option<u32>)) {
-        if self.wanted() && from != to {
-            if let Some(latest) = self.latest.take() {
-                self.others.insert(from, latest);
-            }
-            self.latest = self.others.remove(&to);
+        if self.wanted() {
+            self.latest.go_on(from, to);
         }
     }
 
-    /// A thread forked, or a program ended.
+    /// See [`LatestFetch::follow`].
     pub fn follow(&mut self, asid: Asid, thread: Option<u32>, op: &Op) {
-        match (op, self.latest) {
-            (Op::Fork { child }, Some(latest)) if self.wanted() => _ = self.others.insert((*child, thread), latest),
-            (Op::End(_), _) if self.wanted() => {
-                self.others.retain(|(of, _), _| *of != asid);
-                self.latest = None;
-            }
-            _ => {}
+        if self.wanted() {
+            self.latest.follow(asid, thread, op);
         }
     }
 }
@@ -118,20 +105,14 @@ impl Engine {
         while left != 0 {
             let instance = &mut self.instances[left.trailing_zeros() as usize];
             left &= left - 1;
-            if let Some(address) = self.fetches.latest {
+            if let Some(address) = self.fetches.latest.address {
                 let tlb = instance.tlb(kind).0;
                 tlb.latest_fetch(address);
                 tlb.position(self.tally.references.fetch);
                 continue;
             }
-            let what = format!(
-                "{} needs the program counter (HW-6), and there is a {} of page {vpn:#x} in address space {} before \
-                 the first fetch of its thread; the stream must have instruction fetches",
-                because_of(instance),
-                if kind == Kind::Store { "store" } else { "load" },
-                asid.0
-            );
-            return Err(Error::Simulation { machine: instance.name.clone(), what });
+            let because = because_of(instance);
+            return Err(never_fetched(&instance.name, &because, (asid, vpn, kind)));
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! become pieces of 16 bytes, and the collected pieces go as a *span* to each machine in turn. A span ends before
 //! anything changes in the page table, so every machine sees the table as it was at each of its references.
 
+mod fetches;
 mod program;
 
 use super::lifetimes::RegionLifetimes;
@@ -18,6 +19,7 @@ use farreach_types::addr::{Asid, BASE_SHIFT, Vpn};
 use farreach_types::counts::{Lookups, SystemCounts, TlbCounts};
 use farreach_types::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op, address_in, block_id};
 use farreach_types::translation::{Attr, PageTableView};
+use fetches::Fetches;
 use program::{Crossings, Program, Shape, Step};
 
 /// Most items in a span, which stays in the nearest caches of the host.
@@ -92,6 +94,7 @@ pub(super) struct LineEngine {
     crossings: [Crossings; 3],
     served: Box<ServedPages>,
     span: Vec<Item>,
+    fetches: Fetches,
     /// Number of lookups when the span, or its block, began.
     clock: u64,
     /// The span ends at this number of lookups, so that it lies in one slice of the timelines.
@@ -107,7 +110,8 @@ pub(super) struct LineEngine {
 
 impl LineEngine {
     /// `limit`: instructions after which to stop. `plain`: reference by reference, nothing left out.
-    pub fn new(os: Os, instances: Vec<SystemInstance>, limit: Option<u64>, plain: bool) -> LineEngine {
+    pub fn new(os: Os, mut instances: Vec<SystemInstance>, limit: Option<u64>, plain: bool) -> LineEngine {
+        let fetches = Fetches::new(&mut instances);
         let walks = instances.iter().any(|instance| instance.walks);
         LineEngine {
             os,
@@ -120,12 +124,14 @@ impl LineEngine {
             crossings: [Crossings::default(); 3],
             served: Box::new(ServedPages([[u64::MAX; SERVED]; 3])),
             span: Vec::with_capacity(SPAN + 64),
+            // Blocks in steps leave out fetches that go on in the same piece.
+            plain: plain || fetches.wanted(),
+            fetches,
             clock: 0,
             slice_end: FIRST_SLICE,
             slice: FIRST_SLICE,
             current: None,
             limit: limit.unwrap_or(u64::MAX),
-            plain,
             changes: Vec::new(),
             memory_profile: MemoryProfile::new(),
         }
@@ -145,6 +151,7 @@ impl LineEngine {
         }
         let asid = self.current.expect("references belong to an address space");
         for (i, instance) in self.instances.iter_mut().enumerate() {
+            instance.system.fetched(self.fetches.of_span());
             instance.system.run(asid, &self.span, &self.os);
             for item in instance.system.misses().drain(..) {
                 // The page is served already: this only returns the name of the region.
@@ -161,6 +168,7 @@ impl LineEngine {
         }
         debug_assert!(!self.os.has_changes(), "asking again changes nothing");
         self.span.clear();
+        self.fetches.next_span();
         Ok(())
     }
 
@@ -306,11 +314,13 @@ impl LineEngine {
         if self.done() {
             return Ok(false);
         }
+        self.fetches.fetch(self.span.len(), instr.pc, self.tally.references.fetch + 1);
         self.reference(asid, Kind::Fetch, instr.pc, u64::from(instr.len))?;
         Ok(true)
     }
 
     fn reference(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) -> Result<(), Error> {
+        self.fetches.check(&mut self.instances, (asid, addr >> BASE_SHIFT, kind))?;
         self.pieces(asid, kind, addr, addr.saturating_add(size - 1))?;
         *counter_of(&mut self.tally.references, kind) += 1;
         Ok(())
@@ -327,6 +337,7 @@ impl LineEngine {
             lifetimes.op(asid, op, self.tally.time());
         }
         self.os.apply(asid, op);
+        self.fetches.follow(asid, op);
         self.follow().map_err(|e| e.to_string())
     }
 
@@ -360,6 +371,9 @@ impl BatchEngine for LineEngine {
             return Ok(());
         }
         if self.current != Some(asid) && !batch.is_empty() {
+            if let Some(from) = self.current {
+                self.fetches.switch(from, asid);
+            }
             self.current = Some(asid);
             self.served.clear();
             self.instances.iter_mut().for_each(|instance| instance.system.switch(asid));

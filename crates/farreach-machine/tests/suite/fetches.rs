@@ -234,6 +234,57 @@ fn hw_6_machines_that_need_it_count_alike_without_shortcuts() {
     assert!(dead > 100, "{dead} victims were dead");
 }
 
+/// Machines with caches are told the same: the walks of a machine do not depend on what they cost.
+#[test]
+fn hw_6_machines_with_caches_count_as_those_without() {
+    let parts = [
+        "l2_replacement=chirp,chirp_renew=set-change,chirp_counters=16",
+        "behind=prefetch,prefetcher=masp,pb_entries=4",
+        "behind=prefetch,prefetcher=stride,prefetch_delay=40",
+        "behind=spot,spot_run=1",
+        "behind=dppred",
+    ];
+    let machines: Vec<String> = ["fixed", "caches"]
+        .iter()
+        .flat_map(|cost| {
+            let small = format!("l1d=4K:2,l1i=4K:2,l2=4K:4/2,placement=demand,walk_cost={cost}");
+            parts.map(|part| format!("{small},{part}"))
+        })
+        .collect();
+    let (mut counted, mut late) = ([0; 4], 0);
+    for seed in seeds(10) {
+        let (batches, _) = stream(seed);
+        for plain in [false, true] {
+            let specs = machines.iter().map(|m| MachineSpec::from_toml(m, "kind = 'hierarchy'", m, 7).unwrap());
+            let mut lab = Lab::new(specs.collect(), Options { plain, seed: 7, ..Options::default() }).unwrap();
+            for batch in &batches {
+                lab.feed(batch).unwrap();
+            }
+            lab.finish().unwrap();
+            let outcome = lab.result("test", None);
+            let of = |machine: usize| {
+                let tlb = &outcome.machines[machine].counts.tlb;
+                let parts: Vec<_> =
+                    tlb.parts.iter().map(|(name, part)| (name.to_owned(), part.counters.clone())).collect();
+                (tlb.misses, tlb.fills, tlb.evictions, tlb.replacement.clone(), parts)
+            };
+            for (part, name) in parts.iter().enumerate() {
+                assert_eq!(of(part), of(part + parts.len()), "stream {seed}, plain {plain}, {name}");
+            }
+            for (what, part, counter) in [
+                (0, "prefetch", "candidates"),
+                (1, "prefetch", "candidates"),
+                (2, "spot", "correct"),
+                (3, "dppred", "bypasses"),
+            ] {
+                counted[what] += outcome.machines[what + 1].counts.tlb.parts.count(part, counter);
+            }
+            late += outcome.machines[2].counts.tlb.parts.count("prefetch", "late");
+        }
+    }
+    assert!(counted.iter().all(|&n| n > 100) && late > 0, "{counted:?}, {late} late");
+}
+
 #[test]
 fn hw_4_results_have_the_keys_of_the_policy_alone() {
     let mut s = Stream::new();
@@ -255,12 +306,13 @@ fn hw_4_results_have_the_keys_of_the_policy_alone() {
 fn hw_6_streams_without_fetches_are_refused() {
     let mut s = Stream::new();
     s.start().anon(0x100, 4).load(0x100);
-    let mut machine = lab(&["since/chirp"], false, 1);
-    let why =
-        s.batches.iter().find_map(|batch| machine.feed(batch).err()).or(machine.finish().err()).unwrap().to_string();
-    for part in ["since/chirp", "l2_replacement = chirp", "page 0x100", "before the first fetch", "instruction fetches"]
-    {
-        assert!(why.contains(part), "{why}");
+    for name in ["since/chirp", "since/chirp:walk_cost=caches"] {
+        let mut machine = lab(&[name], false, 1);
+        let why = s.batches.iter().find_map(|batch| machine.feed(batch).err()).or(machine.finish().err());
+        let why = why.unwrap().to_string();
+        for part in [name, "l2_replacement = chirp", "page 0x100", "before the first fetch", "instruction fetches"] {
+            assert!(why.contains(part), "{why}");
+        }
     }
     // Others take it.
     for machine in ["since/srrip", "since/itp"] {

@@ -11,7 +11,6 @@ mod speculation;
 pub(in crate::tlb) mod tests;
 
 use super::hierarchy::level::Level;
-use super::hierarchy::walk::by_caches;
 use super::hierarchy::walker::Walker;
 use super::hierarchy::{SecondLevel, check_native};
 use super::tables::{Tables, Walked};
@@ -308,18 +307,6 @@ impl ListedAddition {
         check: only_native,
         build: |_, _| Err(String::new()),
     };
-
-    /// [`ListedAddition::check`], and what holds for all that need the program counter.
-    fn check_all(&self, params: &Params) -> Result<(), String> {
-        (self.check)(params)?;
-        match (self.needs_fetches)(params) {
-            Some(what) if by_caches(params) => Err(format!(
-                "{what} is not allowed with walk_cost = caches: machines with caches are not told of repeated fetches, \
-                 so they do not know the latest (HW-6); walk_cost must be fixed"
-            )),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// Refuses virtual machines, several cores and larger base pages (HW-12), for additions that no rule defines there.
@@ -352,7 +339,7 @@ pub(in crate::tlb) fn chosen(
         if all.iter().any(|other| other.name == listed.name) {
             return Err(refuse(format!("{name} is there twice")));
         }
-        listed.check_all(params)?;
+        (listed.check)(params)?;
         all.push(listed);
     }
     Ok(all)

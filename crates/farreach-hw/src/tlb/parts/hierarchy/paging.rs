@@ -3,7 +3,7 @@
 use super::cores::CORES;
 use super::host::GUEST;
 use super::level::Level;
-use super::walk::{by_caches, leaf_level, radix};
+use super::walk::{leaf_level, radix};
 use super::{SecondLevel, count_second_level_hit};
 use crate::tlb::contract::{EntryView, Lookup};
 use crate::tlb::filter::Unfiltered;
@@ -49,11 +49,6 @@ pub(in crate::tlb) fn check_replacement(params: &Params) -> Result<(), String> {
     }
     if !policy.everywhere && cores > 1 {
         return refuse(format!("cores = {cores}"), "it is not defined on several cores (HW-12); cores must be 1");
-    }
-    if policy.needs_pc && by_caches(params) {
-        let why = "machines with caches are not told of repeated fetches, so they do not know the latest (HW-6); \
-                   walk_cost must be fixed";
-        return refuse("walk_cost = caches".into(), why);
     }
     Ok(())
 }

@@ -124,7 +124,7 @@ impl Machine {
 
     fn try_new(keys: &str, table: Table) -> Result<Machine, String> {
         let params = resolve(keys, LISTED.keys)?;
-        LISTED.check_all(&params)?;
+        (LISTED.check)(&params)?;
         let tlb = Hierarchy::new(&params, Paging::new(&params)?, &[&SPIED])?;
         Ok(Machine { tlb, prefetch: LATEST.with(|latest| latest.take()).unwrap(), table })
     }

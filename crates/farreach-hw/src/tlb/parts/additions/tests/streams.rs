@@ -180,8 +180,6 @@ fn machines_are_refused_where_no_rule_says_what_they_do() {
         (&[("behind", "victima")][..], "walk_cost must be caches"),
         (&[("behind", "victima"), ("walk_cost", "caches"), ("table", "hashed")], "radix tree"),
         (&[("behind", "asap"), ("table", "hashed")], "radix tree"),
-        (&[("behind", "spot"), ("walk_cost", "caches")], "walk_cost must be fixed"),
-        (&[("behind", "dppred"), ("walk_cost", "caches")], "behind = dppred is not allowed with walk_cost = caches"),
         (&[("behind", "spot+spectlb")], "only one of spectlb, spot, asap"),
         (&[("behind", "spectlb"), ("spec_window", "100")], "spec_window must be all"),
         (&[("behind", "pom"), ("cores", "2")], "cores must be 1"),

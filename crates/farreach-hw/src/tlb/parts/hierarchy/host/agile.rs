@@ -7,7 +7,7 @@
 use super::merged::{Merged, OWN, traps};
 use super::{GuestWalk, ListedHost, Mode, Nested, RADIX, VM_EXIT_CYCLES, shadow};
 use crate::tlb::parts::additions::{Counter, Law};
-use crate::tlb::parts::hierarchy::walk::{self, WALK_COST, by_caches, leaf_level};
+use crate::tlb::parts::hierarchy::walk::{self, leaf_level};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::OwnCounts;
 use farreach_types::params::{Allowed, Key, Params};
@@ -63,17 +63,7 @@ pub const LISTED: ListedHost = ListedHost {
     }],
     follows: true,
     needs_fetches: |params| follows_writes(params).then(|| "host = agile".into()),
-    check: |params| {
-        shadow::check(params)?;
-        if follows_writes(params) && by_caches(params) {
-            return Err(format!(
-                "host = agile is not allowed with {} = caches: machines with caches do not count instructions for it; \
-                 {} must be fixed, or {} must be never or always",
-                WALK_COST.name, WALK_COST.name, AGILE_NESTED.name
-            ));
-        }
-        Ok(())
-    },
+    check: shadow::check,
     build: |params| Some(Agile::new(params).into()),
 };
 

@@ -180,8 +180,6 @@ fn mor_1_for_one_side() {
 #[test]
 fn refusals_name_key_value_and_what_is_allowed() {
     for (keys, parts) in [
-        ("prefetcher=atp,walk_cost=caches", ["prefetcher = atp", "walk_cost = caches", "must be fixed"]),
-        ("prefetch_delay=3,walk_cost=caches", ["prefetch_delay = 3", "walk_cost = caches", "must be fixed"]),
         ("prefetch_into=l2,prefetch_delay=3", ["prefetch_delay = 3", "prefetch_into = l2", "must be 0"]),
         ("prefetch_into=l2,prefetch_filter=none", ["prefetch_filter = none", "prefetch_into = l2", "l2 or l1"]),
         ("prefetcher=recency,table=hashed", ["rp_reference = pte", "table = hashed", "must be walk"]),
