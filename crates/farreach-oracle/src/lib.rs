@@ -52,6 +52,7 @@ pub mod program;
 pub mod run;
 pub mod segments;
 pub mod since;
+pub mod sll;
 pub mod tables;
 pub mod tlb;
 pub mod two_level;
