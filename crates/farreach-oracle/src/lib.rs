@@ -46,6 +46,7 @@ pub mod midgard;
 pub mod mmu;
 pub mod os;
 pub mod paging;
+pub mod perforated;
 pub mod plru;
 pub mod policies;
 pub mod program;
