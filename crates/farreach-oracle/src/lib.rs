@@ -33,6 +33,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "for tests only")]
 
+pub mod belady;
 pub mod coalesce;
 pub mod dice;
 pub mod driver;
