@@ -51,6 +51,7 @@ pub mod perforated;
 pub mod plru;
 pub mod policies;
 pub mod program;
+pub mod revelator;
 pub mod run;
 pub mod segments;
 pub mod since;
