@@ -8,25 +8,26 @@
 //! * OV-2 A fill builds all of the path at once: one trap. The references are those of the walk after it.
 //! * OV-3 A first use that is a store to a clean page is one trap, the fill: the entry is built as modified.
 //! * OV-4 A page is clean from its mapping until its first store. Splitting and joining pages keep that: a page that is
-//!   split or joined is modified if it was, or if a part of it was.
+//!   split or joined is modified if it was, or if a part of it was. A page that is mapped otherwise is clean.
 //! * OV-5 A fault maps one page and traps once, for the search that failed. What the guest then writes is new, so that
 //!   it does not trap.
-//! * OV-6 Splitting a page changes one entry. So does joining pages: the one above them, which exists in the merged table
-//!   if one of them does.
+//! * OV-6 Splitting a page changes one entry. So does joining pages: the one above them, which exists in the merged
+//!   table if one of them does. Joining leaves the walk caches as they are, as OM-6 does.
 //! * OV-7 A process that ends takes its merged table along, without traps.
-//! * OV-8 Writes to a node (AGI-2): an entry of a page is set or cleared, or that of a node below it which comes or goes.
-//!   Entries written before a node is in the tree are not, as those of a page that is split. A node that goes is
-//!   forgotten. The root stays.
-//! * OV-9 Two writes at t and u are within an epoch if u - t < epoch. A node goes back when the last write is an epoch
-//!   or more ago, which is seen when a walk, a fault or a write passes it.
+//! * OV-8 A node is there while a page lies below it, the root until its process ends. Writes to a node (AGI-2): an
+//!   entry of a page is set, changed or cleared, or that of a node below it which comes or goes. Entries written before
+//!   a node is in the tree are none, as those of a page that is split. A node that goes is forgotten.
+//! * OV-9 Writes happen at the next walk of any process, and nodes change sides there alone. Two writes at t and u are
+//!   within an epoch if u - t is at most the epoch; a node that was not written for longer goes back at the first walk
+//!   through it, or at a write to it.
 //! * OV-10 When a node goes nested, or goes back, all merged entries below it go, and so do the walk caches of the
 //!   process, whose entries lead to the other table.
 //! * OV-11 Nodes below one that is nested have their own history: when it goes back, those that were written lately stay
 //!   nested.
-//! * OV-12 A switch traps unless the root of the process that runs now is nested: the hypervisor need not follow it.
-//! * OV-13 A write that makes a node go nested is itself one in a shadowed node, so it traps if SHD-2 says so.
-//! * OV-14 An entry of the walk caches has the system address of the node it leads to: that node is read at once.
-//! * OV-15 Nested from the root pointer is AGI-1's s = 0 with `agile_first=walk`.
+//! * OV-12 A switch traps unless the root of the process that runs now is nested: the hypervisor need not follow it. The
+//!   first process to run was not switched to.
+//! * OV-13 An entry of the walk caches has the system address of the node it leads to: that node is read at once.
+//! * OV-14 Nested from the root pointer is AGI-1's s = 0 with `agile_first=walk`.
 
 mod nodes;
 #[cfg(test)]
@@ -70,6 +71,8 @@ pub enum Mistake {
     EpochOneLonger,
     OneWriteIsEnough,
     ThreeWritesNeeded,
+    /// A node that rested and is written once stays nested.
+    LateWriteKeepsNested,
     UpperWritesForgotten,
     NodeThatWentIsKnown,
     NestedFaultTraps,
@@ -78,6 +81,35 @@ pub enum Mistake {
     FirstNodeTranslated,
     PageNotTranslated,
     CachedNodeTranslated,
+}
+
+impl Mistake {
+    /// All of them.
+    pub const ALL: &[Mistake] = &[
+        Mistake::FillNotCounted,
+        Mistake::FaultNotCounted,
+        Mistake::SwitchNotCounted,
+        Mistake::StoreCountedTwice,
+        Mistake::ChangeAlwaysTraps,
+        Mistake::SplitDoesNotTrap,
+        Mistake::JoinDoesNotTrap,
+        Mistake::MergedEntryStays,
+        Mistake::CleanAgainAtFill,
+        Mistake::OneLevelLower,
+        Mistake::EpochNeverEnds,
+        Mistake::EpochOneLonger,
+        Mistake::OneWriteIsEnough,
+        Mistake::ThreeWritesNeeded,
+        Mistake::LateWriteKeepsNested,
+        Mistake::UpperWritesForgotten,
+        Mistake::NodeThatWentIsKnown,
+        Mistake::NestedFaultTraps,
+        Mistake::NestedKeepsMerged,
+        Mistake::NestedKeepsCaches,
+        Mistake::FirstNodeTranslated,
+        Mistake::PageNotTranslated,
+        Mistake::CachedNodeTranslated,
+    ];
 }
 
 /// Keys of the machine.
@@ -165,6 +197,9 @@ pub struct Hosts {
     merged: BTreeMap<Page, u8>,
     modified: BTreeSet<Page>,
     written: BTreeMap<Node, Written>,
+    /// Writes since the last walk.
+    pending: Vec<Node>,
+    running: Option<u32>,
     caches: Vec<Used<Node>>,
     now: u64,
     /// What was counted.
@@ -179,6 +214,8 @@ impl Hosts {
             merged: BTreeMap::new(),
             modified: BTreeSet::new(),
             written: BTreeMap::new(),
+            pending: Vec::new(),
+            running: None,
             caches: config.caches.map(Used::new).into(),
             now: 0,
             traps: Traps::default(),
@@ -201,8 +238,15 @@ impl Hosts {
     }
 
     /// First page and order of the guest's page.
-    fn page(&self, asid: u32, vpn: u64) -> Option<(u64, u8)> {
+    pub fn page(&self, asid: u32, vpn: u64) -> Option<(u64, u8)> {
         self.guest.pages.order(asid, vpn).map(|order| (vpn >> order << order, order))
+    }
+
+    /// First pages and orders of what maps these pages.
+    pub fn pages(&self, asid: u32, first: u64, pages: u64) -> Vec<(u64, u8)> {
+        let mut all: Vec<_> = self.page(asid, first).into_iter().collect();
+        all.extend(self.guest.pages.within(asid, first, pages).into_iter().filter(|page| page.0 != first));
+        all
     }
 
     fn forget(&mut self, asid: u32) {
@@ -257,6 +301,15 @@ impl Hosts {
         self.forget(asid);
     }
 
+    /// A page is mapped otherwise, in the same size.
+    pub fn alter(&mut self, asid: u32, first: u64) {
+        let (_, order) = self.page(asid, first).expect("it is mapped");
+        self.change(asid, first, order);
+        self.modified.remove(&(asid, first));
+        self.write((asid, order / 9 + 1, first >> (order + 9)));
+        self.forget(asid);
+    }
+
     /// A superpage becomes 512 pages in its place.
     pub fn split(&mut self, asid: u32, first: u64) {
         let (_, order) = self.page(asid, first).expect("it is mapped");
@@ -266,7 +319,6 @@ impl Hosts {
         self.change(asid, first, order);
         let parts = (0..512).map(|i| first + (i << (order - 9)));
         let modified = self.modified.remove(&(asid, first));
-        // The node exists while one of its pages does: the last of the new ones comes after the old page went.
         self.guest.take(asid, first, order);
         for part in parts {
             self.guest.add(asid, part, order - 9);
@@ -288,13 +340,12 @@ impl Hosts {
         self.change(asid, first, large);
         let modified = parts.iter().filter(|part| self.modified.remove(&(asid, **part))).count() > 0;
         parts.iter().for_each(|part| _ = self.guest.take(asid, *part, order));
-        self.written.remove(&(asid, order / 9 + 1, first >> large));
+        self.node_goes((asid, order / 9 + 1, first >> large));
         self.guest.add(asid, first, large);
         if modified {
             self.modified.insert((asid, first));
         }
         self.write((asid, large / 9 + 1, first >> (large + 9)));
-        self.forget(asid);
     }
 
     /// A process ends.
@@ -303,13 +354,15 @@ impl Hosts {
         self.merged.retain(|key, _| key.0 != asid);
         self.modified.retain(|key| key.0 != asid);
         self.written.retain(|key, _| key.0 != asid);
+        self.pending.retain(|node| node.0 != asid);
         self.forget(asid);
     }
 
     /// Another process runs.
     pub fn switch(&mut self, to: u32) {
+        let other = self.running.replace(to).is_some_and(|before| before != to);
         let nested = self.nested((to, self.config.levels, 0));
-        if self.traps() && !nested && !self.wrong(Mistake::SwitchNotCounted) {
+        if self.traps() && other && !nested && !self.wrong(Mistake::SwitchNotCounted) {
             self.traps.switches += 1;
         }
         if !self.config.process_ids {

@@ -21,35 +21,52 @@ impl Hosts {
 
     fn within(&self, last: u64) -> bool {
         let longer = u64::from(self.wrong(Mistake::EpochOneLonger));
-        self.now - last < self.config.epoch + longer || self.wrong(Mistake::EpochNeverEnds)
+        self.now - last <= self.config.epoch + longer || self.wrong(Mistake::EpochNeverEnds)
     }
 
-    /// Whether this node was written often (not whether one above it was); ends its epoch (OV-9).
-    pub(super) fn nested(&mut self, node: Node) -> bool {
+    /// Whether this node is nested, not whether one above it is.
+    pub(super) fn nested(&self, node: Node) -> bool {
         match self.config.kind {
-            HostKind::Walk => return true,
-            HostKind::Shadow => return false,
-            HostKind::Top(levels) => return node.1 <= self.config.levels - levels,
-            HostKind::Agile => {}
+            HostKind::Walk => true,
+            HostKind::Shadow => false,
+            HostKind::Top(levels) => node.1 <= self.config.levels - levels,
+            HostKind::Agile => self.written.get(&node).is_some_and(|written| written.nested),
         }
-        let Some(written) = self.written.get(&node).filter(|written| written.nested).copied() else { return false };
-        if !self.within(written.last) {
-            self.written.remove(&node);
-            self.traps.went_back += 1;
-            self.other_side(node);
-            return false;
-        }
-        true
     }
 
     /// The first nested node on the way to a page.
-    pub(super) fn first_nested(&mut self, asid: u32, vpn: u64) -> Option<Node> {
+    pub(super) fn first_nested(&self, asid: u32, vpn: u64) -> Option<Node> {
         let order = self.guest.pages.order(asid, vpn);
         self.nodes(asid, vpn, order).into_iter().find(|node| self.nested(*node))
     }
 
+    /// A walk begins (OV-9).
+    pub(super) fn sides(&mut self, asid: u32, vpn: u64, order: u8) {
+        for node in std::mem::take(&mut self.pending) {
+            let before = self.written.get(&node).copied().unwrap_or_default();
+            let again = self.written.contains_key(&node) && self.within(before.last);
+            let close = if again { before.close + 1 } else { 1 };
+            let often = match self.config.mistake {
+                Some(Mistake::OneWriteIsEnough) => 1,
+                Some(Mistake::ThreeWritesNeeded) => 3,
+                _ => 2,
+            };
+            let late = self.wrong(Mistake::LateWriteKeepsNested) && before.nested;
+            self.set(node, Written { last: self.now, nested: close >= often || late, close });
+        }
+        for node in self.nodes(asid, vpn, Some(order)) {
+            let Some(written) = self.written.get(&node).copied() else { continue };
+            self.set(node, Written { nested: written.nested && self.within(written.last), ..written });
+        }
+    }
+
     /// OV-10.
-    fn other_side(&mut self, node: Node) {
+    fn set(&mut self, node: Node, written: Written) {
+        let before = self.written.insert(node, written).is_some_and(|before| before.nested);
+        if before == written.nested {
+            return;
+        }
+        *(if before { &mut self.traps.went_back } else { &mut self.traps.went_nested }) += 1;
         let (asid, level, index) = node;
         if !self.wrong(Mistake::NestedKeepsMerged) {
             self.drop_merged(asid, index << (span(level) + 9), 1 << (span(level) + 9));
@@ -61,22 +78,16 @@ impl Hosts {
 
     /// An entry of this node is written.
     pub(super) fn write(&mut self, node: Node) {
-        if self.config.kind != HostKind::Agile {
-            return;
+        if self.config.kind == HostKind::Agile {
+            self.pending.push(node);
         }
-        let was = self.nested(node);
-        let before = self.written.get(&node).copied().filter(|before| self.within(before.last));
-        let close = before.map_or(0, |before| before.close) + 1;
-        let often = match self.config.mistake {
-            Some(Mistake::OneWriteIsEnough) => 1,
-            Some(Mistake::ThreeWritesNeeded) => 3,
-            _ => 2,
-        };
-        let nested = close >= often;
-        self.written.insert(node, Written { last: self.now, nested, close });
-        if nested && !was {
-            self.traps.went_nested += 1;
-            self.other_side(node);
+    }
+
+    /// A node is in the tree no more.
+    pub(super) fn node_goes(&mut self, node: Node) {
+        if !self.wrong(Mistake::NodeThatWentIsKnown) {
+            self.written.remove(&node);
+            self.pending.retain(|written| *written != node);
         }
     }
 
@@ -91,18 +102,13 @@ impl Hosts {
         self.write(*now.last().expect("there is a root"));
     }
 
-    /// The entry of a page is cleared, and those of the nodes that went with it, from the leaf up.
+    /// A page went, and nodes with it: the entry in the lowest node that is still there is cleared.
     pub(super) fn clear_path(&mut self, asid: u32, first: u64, before: &[Node]) {
         let now = self.nodes(asid, first, None);
-        for (i, node) in before.iter().enumerate().rev() {
-            if now.contains(node) {
-                let below_went = before.get(i + 1).is_none_or(|below| !now.contains(below));
-                if below_went && (i + 1 == before.len() || !self.wrong(Mistake::UpperWritesForgotten)) {
-                    self.write(*node);
-                }
-            } else if !self.wrong(Mistake::NodeThatWentIsKnown) {
-                self.written.remove(node);
-            }
+        let (stay, go): (Vec<Node>, Vec<Node>) = before.iter().partition(|node| now.contains(node));
+        if go.is_empty() || !self.wrong(Mistake::UpperWritesForgotten) {
+            self.write(*stay.last().expect("the root stays"));
         }
+        go.into_iter().for_each(|node| self.node_goes(node));
     }
 }

@@ -38,6 +38,7 @@ fn l5_references() {
 #[test]
 fn shd_2_traps_by_hand() {
     let mut all = Hosts::new(hosts(HostKind::Shadow));
+    all.switch(0); // the first to run
     all.switch(1);
     all.fault(1, 0, 0);
     all.fault(1, 512, 9);
@@ -63,27 +64,30 @@ fn shd_2_traps_by_hand() {
 #[test]
 fn agi_2_a_node_by_hand() {
     let mut all = Hosts::new(HostConfig { epoch: 100, ..hosts(HostKind::Agile) });
-    let walk = |all: &mut Hosts, page| {
+    let walk = |all: &mut Hosts, now, page| {
+        all.at(now);
         let walked = all.look(1, page, false, true).unwrap();
         walked.own + walked.host
     };
     all.fault(1, 0, 0); // each node is written once
-    assert_eq!(walk(&mut all, 0), 4);
-    all.at(99);
+    assert_eq!(walk(&mut all, 0, 0), 4);
     all.fault(1, 1, 0); // the leaf node twice
-    assert_eq!((walk(&mut all, 0), walk(&mut all, 1)), (8, 8));
+    assert_eq!((walk(&mut all, 100, 0), walk(&mut all, 100, 1)), (8, 8));
     all.unmap(1, 1);
     all.fault(1, 2, 0);
     assert_eq!(all.traps, Traps { faults: 2, fills: 1, went_nested: 1, ..Traps::default() });
-    all.at(198);
-    assert_eq!(walk(&mut all, 0), 8);
-    all.at(199);
-    assert_eq!(walk(&mut all, 0), 4);
+    assert_eq!(walk(&mut all, 150, 0), 8); // the last write
+    assert_eq!(walk(&mut all, 250, 0), 8);
+    assert_eq!(walk(&mut all, 251, 0), 4);
     all.unmap(1, 0); // one write
-    all.at(299);
-    all.fault(1, 0, 0); // an epoch later
-    assert_eq!(walk(&mut all, 0), 4);
-    let traps = Traps { faults: 3, fills: 3, changes: 1, went_nested: 1, went_back: 1, ..Traps::default() };
+    assert_eq!(walk(&mut all, 300, 2), 4);
+    all.fault(1, 0, 0); // after an epoch
+    assert_eq!(walk(&mut all, 401, 0), 4);
+    all.fault(1, 3, 0);
+    assert_eq!(walk(&mut all, 402, 0), 8);
+    all.fault(1, 4, 0); // once, after an epoch: it goes back, before it is walked
+    assert_eq!(walk(&mut all, 503, 0), 4);
+    let traps = Traps { faults: 4, fills: 5, changes: 1, went_nested: 2, went_back: 2, ..Traps::default() };
     assert_eq!(all.traps, traps);
 }
 
@@ -96,7 +100,30 @@ fn agi_2_upper_nodes() {
     let walked = all.look(1, 0, false, true).unwrap();
     assert_eq!(walked, Walked { own: 4, host: 8, host_walks: 2 }); // 2 merged, 1, 5, 4
     all.fault(1, 1 << 18, 0);
-    assert_eq!(all.look(1, 0, false, true).unwrap().own + all.look(1, 0, false, true).unwrap().host, 4 + 12);
+    let walked = all.look(1, 0, false, true).unwrap();
+    assert_eq!(walked, Walked { own: 4, host: 12, host_walks: 3 });
+    // The directory goes with its pages, and with its history.
+    all.unmap(1, 0);
+    all.unmap(1, 512);
+    all.fault(1, 0, 0);
+    assert_eq!(all.nested((1, 2, 0)), false);
+}
+
+/// Stores set the modified bit of the guest's page once, by whichever side its node is on.
+#[test]
+fn shd_2_first_stores_by_hand() {
+    let mut all = Hosts::new(HostConfig { epoch: 100, ..hosts(HostKind::Agile) });
+    all.fault(1, 0, 0);
+    all.fault(1, 1, 0);
+    all.look(1, 0, true, true); // nested
+    all.look(1, 1, false, true);
+    all.at(101);
+    all.look(1, 0, true, true); // modified in the guest
+    all.look(1, 1, false, true);
+    assert_eq!(all.traps.first_stores, 0);
+    all.look(1, 1, true, false);
+    all.look(1, 1, true, false);
+    assert_eq!(all.traps.first_stores, 1);
 }
 
 /// Never nested is shadow paging, always nested is two dimensions (the first node is translated, OV-15).
@@ -116,7 +143,7 @@ fn agi_laws() {
         };
         let walks = HostConfig { kind: HostKind::Walk, ..base };
         let shadow = HostConfig { kind: HostKind::Shadow, ..base };
-        let never = HostConfig { kind: HostKind::Agile, epoch: 0, ..base };
+        let never = HostConfig { kind: HostKind::Top(base.levels), ..base };
         let always = HostConfig { kind: HostKind::Top(0), ..base };
         let mut all = [walks, shadow, never, always].map(Hosts::new);
         let mut pages = BTreeMap::new();

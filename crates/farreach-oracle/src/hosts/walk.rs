@@ -7,6 +7,9 @@ impl Hosts {
     /// A lookup of a mapped page. `missed`: no TLB answered it. References of the walk, if it did.
     pub fn look(&mut self, asid: u32, vpn: u64, store: bool, missed: bool) -> Option<Walked> {
         let (first, order) = self.page(asid, vpn).expect("the guest has it");
+        if missed {
+            self.sides(asid, vpn, order);
+        }
         let nested = self.first_nested(asid, vpn);
         let shadowed = self.traps() && nested.is_none();
         let clean = !self.modified.contains(&(asid, first));
