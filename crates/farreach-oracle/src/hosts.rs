@@ -275,8 +275,7 @@ impl Hosts {
     /// The guest faults at a page, and maps it: a page of this order, which overlaps no other.
     pub fn fault(&mut self, asid: u32, first: u64, order: u8) {
         let nested = self.first_nested(asid, first).is_some();
-        if self.traps() && (!nested || self.wrong(Mistake::NestedFaultTraps)) && !self.wrong(Mistake::FaultNotCounted)
-        {
+        if self.traps() && (!nested || self.wrong(Mistake::NestedFaultTraps)) && !self.wrong(Mistake::FaultNotCounted) {
             self.traps.faults += 1;
         }
         self.add(asid, first, order);

@@ -184,7 +184,12 @@ fn reprotect(dice: &mut Dice, world: &mut World) -> Option<Step> {
 }
 
 /// The counts of one stream, or the first difference.
-fn stream(seed: u64, shadow: bool, mistake: Option<Mistake>, fault: Fault) -> Result<BTreeMap<&'static str, u64>, String> {
+fn stream(
+    seed: u64,
+    shadow: bool,
+    mistake: Option<Mistake>,
+    fault: Fault,
+) -> Result<BTreeMap<&'static str, u64>, String> {
     let mut dice = Dice::new(seed);
     let (setting, mut guests, fracture) = machines(&mut dice, shadow, mistake, fault);
     let mut native = Machine::new(&setting, true);
@@ -210,11 +215,8 @@ fn stream(seed: u64, shadow: bool, mistake: Option<Mistake>, fault: Fault) -> Re
                 same("misses = native", ours, missed).map_err(&at)?;
             }
         }
-        steps = if dice.percent(4) {
-            reprotect(&mut dice, &mut stream.world).into_iter().collect()
-        } else {
-            stream.next()
-        };
+        steps =
+            if dice.percent(4) { reprotect(&mut dice, &mut stream.world).into_iter().collect() } else { stream.next() };
     }
     Ok(guests[1].counts().into_iter().collect())
 }
