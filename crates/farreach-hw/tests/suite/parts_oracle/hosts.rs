@@ -1,7 +1,7 @@
 //! Hosts of virtual machines (SHD, AGI) beside a walk in two dimensions: every walk, every trap by kind, and the law
 //! that their misses are those of a machine without any.
 //!
-//! The streams are those of all parts, with pages that are mapped otherwise in their place besides.
+//! The streams are those of all parts, with more pages that are mapped otherwise in their place, or joined.
 
 use super::*;
 use farreach_oracle::hosts::{HostConfig, HostKind, Hosts, Mistake, Walked};
@@ -183,6 +183,18 @@ fn reprotect(dice: &mut Dice, world: &mut World) -> Option<Step> {
     Some(Step::Change(asid, VpnRange { start: Vpn(first), pages: 1 << *order }))
 }
 
+/// Pages that were a superpage, and are there still, become one again.
+fn join(world: &mut World, (asid, first): (u32, u64)) -> Option<Step> {
+    let pages: Vec<_> = world.mappings.range((asid, first)..(asid, first + 512)).map(|(_, page)| *page).collect();
+    let &(pfn, attr, _) = pages.first()?;
+    if (0..512).map(|i| (pfn + i, attr, 0)).ne(pages) {
+        return None;
+    }
+    (0..512).for_each(|i| _ = world.mappings.remove(&(asid, first + i)));
+    world.map(asid, first, pfn, attr, 9);
+    Some(Step::Mapped(asid, VpnRange { start: Vpn(first), pages: 512 }))
+}
+
 /// The counts of one stream, or the first difference.
 fn stream(
     seed: u64,
@@ -192,18 +204,21 @@ fn stream(
 ) -> Result<BTreeMap<&'static str, u64>, String> {
     let mut dice = Dice::new(seed);
     let (setting, mut guests, fracture) = machines(&mut dice, shadow, mistake, fault);
-    let mut native = Machine::new(&setting, true);
+    let (mut native, kind) = (Machine::new(&setting, true), guests[1].kind);
     let mut stream = Stream::new(seed, setting.giants);
     let mut steps = vec![Step::Switch(0)];
     steps.extend(stream.first());
-    let mut lookups = 0;
+    let (mut lookups, mut split) = (0, None);
     while lookups < setting.lookups {
         for step in std::mem::take(&mut steps) {
-            let at = |why: String| format!("seed {seed}, {setting:?}, {:?}, {step:?}: {why}", guests[1].kind);
+            let at = |why: String| format!("seed {seed}, {setting:?}, {kind:?}, {step:?}: {why}");
+            if let Step::Split(asid, VpnRange { start, pages: 512 }) = step {
+                split = Some((asid, start.0));
+            }
             let Step::Look(look) = step else {
                 native.tell(&step, &stream.world);
                 guests.iter_mut().for_each(|guest| guest.tell(&step, &stream.world));
-                guests[1].compare().map_err(|why| format!("seed {seed}, {setting:?}, {step:?}: {why}"))?;
+                guests[1].compare().map_err(&at)?;
                 continue;
             };
             lookups += 1;
@@ -215,8 +230,11 @@ fn stream(
                 same("misses = native", ours, missed).map_err(&at)?;
             }
         }
-        steps =
-            if dice.percent(4) { reprotect(&mut dice, &mut stream.world).into_iter().collect() } else { stream.next() };
+        steps = match dice.below(100) {
+            0..4 => reprotect(&mut dice, &mut stream.world).into_iter().collect(),
+            4..12 => split.take().and_then(|pages| join(&mut stream.world, pages)).into_iter().collect(),
+            _ => stream.next(),
+        };
     }
     Ok(guests[1].counts().into_iter().collect())
 }

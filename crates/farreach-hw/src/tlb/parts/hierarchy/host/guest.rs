@@ -147,7 +147,9 @@ impl Guest {
     pub fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
         self.written.clear();
         let mut vpn = self.page(asid, pages.start).map_or(pages.start, |(first, _)| first);
-        while let Some((&(_, first), page)) = self.pages.range((asid, vpn.0)..(asid, pages.end().0)).next() {
+        while vpn < pages.end()
+            && let Some((&(_, first), page)) = self.pages.range((asid, vpn.0)..(asid, pages.end().0)).next()
+        {
             let old = (Vpn(first), page.order);
             vpn = Vpn(first + (1 << old.1));
             let range = VpnRange { start: old.0, pages: 1 << old.1 };
