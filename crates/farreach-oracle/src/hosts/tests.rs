@@ -106,7 +106,7 @@ fn agi_2_upper_nodes() {
     all.unmap(1, 0);
     all.unmap(1, 512);
     all.fault(1, 0, 0);
-    assert_eq!(all.nested((1, 2, 0)), false);
+    assert!(!all.nested((1, 2, 0)));
 }
 
 /// Stores set the modified bit of the guest's page once, by whichever side its node is on.

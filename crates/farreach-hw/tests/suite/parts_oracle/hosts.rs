@@ -208,12 +208,13 @@ fn stream(
     let mut stream = Stream::new(seed, setting.giants);
     let mut steps = vec![Step::Switch(0)];
     steps.extend(stream.first());
-    let (mut lookups, mut split) = (0, None);
+    // What was split last, and whether the stream has unmapped the piece since for which it may have been.
+    let (mut lookups, mut split, mut is_done) = (0, None, false);
     while lookups < setting.lookups {
         for step in std::mem::take(&mut steps) {
             let at = |why: String| format!("seed {seed}, {setting:?}, {kind:?}, {step:?}: {why}");
             if let Step::Split(asid, VpnRange { start, pages: 512 }) = step {
-                split = Some((asid, start.0));
+                (split, is_done) = (Some((asid, start.0)), false);
             }
             let Step::Look(look) = step else {
                 native.tell(&step, &stream.world);
@@ -232,8 +233,11 @@ fn stream(
         }
         steps = match dice.below(100) {
             0..4 => reprotect(&mut dice, &mut stream.world).into_iter().collect(),
-            4..12 => split.take().and_then(|pages| join(&mut stream.world, pages)).into_iter().collect(),
-            _ => stream.next(),
+            4..16 if is_done => split.take().and_then(|pages| join(&mut stream.world, pages)).into_iter().collect(),
+            _ => {
+                is_done = true;
+                stream.next()
+            }
         };
     }
     Ok(guests[1].counts().into_iter().collect())
