@@ -1,7 +1,7 @@
 //! Hosts of virtual machines: walks in two dimensions, shadow paging (SHD) and agile paging (AGI), as maps and lists.
 //!
-//! The guest's table is a radix tree of what is mapped. The caller says what its system does: a fault maps a page, pages
-//! are unmapped, split and joined, processes switch and end. A walk follows each miss of the TLBs.
+//! The guest's table is a radix tree of what is mapped. The caller says what its system does: a fault maps a page,
+//! pages are unmapped, split and joined, processes switch and end. A walk follows each miss of the TLBs.
 //!
 //! * OV-1 A merged entry is as small as the smaller of the guest's page and the host's, if TLB entries are
 //!   (`host_fracture`); else as large as the guest's page. "Exists in it" (SHD-2): a merged entry lies in the page.
@@ -22,10 +22,10 @@
 //!   through it, or at a write to it.
 //! * OV-10 When a node goes nested, or goes back, all merged entries below it go, and so do the walk caches of the
 //!   process, whose entries lead to the other table.
-//! * OV-11 Nodes below one that is nested have their own history: when it goes back, those that were written lately stay
-//!   nested.
-//! * OV-12 A switch traps unless the root of the process that runs now is nested: the hypervisor need not follow it. The
-//!   first process to run was not switched to.
+//! * OV-11 Nodes below one that is nested have their own history: when it goes back, those that were written lately
+//!   stay nested.
+//! * OV-12 A switch traps unless the root of the process that runs now is nested: the hypervisor need not follow it.
+//!   The first process to run was not switched to.
 //! * OV-13 An entry of the walk caches has the system address of the node it leads to: that node is read at once.
 //! * OV-14 Nested from the root pointer is AGI-1's s = 0 with `agile_first=walk`.
 

@@ -54,8 +54,8 @@ fn references(tlb: &dyn Tlb) -> u64 {
 struct Reads(BTreeMap<(u32, u8, u64), u64>);
 
 impl Reads {
-    /// The levels of the entries that a walk read (WC-2 to WC-5), 0 being that of base pages. Each entry has one address
-    /// (HW-7, PT-3).
+    /// The levels of the entries that a walk read (WC-2 to WC-5), 0 being that of base pages. Each entry has one
+    /// address (HW-7, PT-3).
     fn follow(&mut self, tlb: &mut dyn Tlb, asid: u32, vpn: u64) -> Vec<u8> {
         let reads: Vec<_> = tlb.port().into_iter().flat_map(|port| port.recorded().collect::<Vec<_>>()).collect();
         for read in &reads {
