@@ -3,8 +3,9 @@
 //!
 //! A node is there while a page lies below it. Its writes are its entries that the guest maps, unmaps or changes, and
 //! those of nodes below that come and go; what was written before a node was there is none. Writes happen, as far as
-//! the clock knows, at the walk that follows them (AGI-2), which all machines see at the same instruction, and nodes change
-//! sides at walks only: when they are written twice, and when a walk or a write comes after an epoch without writes.
+//! the clock knows, at the walk that follows them (AGI-2), which all machines see at the same instruction, and nodes
+//! change sides at walks only: when they are written twice, and when a walk or a write comes after an epoch without
+//! writes.
 
 use super::guest::{What, Written};
 use super::merged::{Merged, OWN, traps};
