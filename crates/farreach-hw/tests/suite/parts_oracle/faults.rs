@@ -28,6 +28,7 @@ use super::*;
 use faulty::Faulty;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
@@ -162,26 +163,33 @@ const PLANTED: &[(&str, Make, &[Fault])] = &[
     ("flat", tables::flat, &[UnmapForgotten, SwitchForgotten, PlainEndForgotten, PlainChangeForgotten]),
 ];
 
+/// Whether this finds a difference, or panics, which is not shown.
+pub(super) fn fails<T>(run: impl FnOnce() -> Result<T, String>) -> bool {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |why| {
+            if !EXPECTED.get() {
+                hook(why)
+            }
+        }));
+    });
+    EXPECTED.set(true);
+    let result = catch_unwind(AssertUnwindSafe(run));
+    EXPECTED.set(false);
+    !result.is_ok_and(|result| result.is_ok())
+}
+
 /// Which stream finds the fault.
 fn found(make: Make, fault: Fault) -> Option<u64> {
-    EXPECTED.set(true);
-    let finds = |seed: &u64| {
+    (0..STREAMS).find(|seed| {
         let (setting, mut plain) = make(&mut Dice::new(*seed));
-        catch_unwind(AssertUnwindSafe(|| drive::stream(*seed, &setting, &mut *plain, fault))).is_ok_and(|r| r.is_ok())
-    };
-    let seed = (0..STREAMS).find(|seed| !finds(seed));
-    EXPECTED.set(false);
-    seed
+        fails(|| drive::stream(*seed, &setting, &mut *plain, fault))
+    })
 }
 
 #[test]
 fn every_planted_fault_is_found() {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |why| {
-        if !EXPECTED.get() {
-            hook(why)
-        }
-    }));
     let mut many = 0;
     for (name, make, faults) in PLANTED {
         for fault in *faults {

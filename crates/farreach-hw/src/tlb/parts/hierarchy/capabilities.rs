@@ -104,7 +104,7 @@ impl<S: SecondLevel + 'static> OnMap for Hierarchy<S> {
     }
 
     fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
-        self.walker.unmapped(asid, pages, &mut self.counts);
+        self.walker.unmapped(asid, pages, table, &mut self.counts);
         if let Some(tables) = &mut self.tables {
             tables.unmapped(asid, pages, table, &mut self.counts);
         }

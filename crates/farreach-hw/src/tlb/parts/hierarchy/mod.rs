@@ -196,11 +196,16 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
         table: &dyn PageTableView,
         unfiltered: &mut Unfiltered,
     ) -> Answer {
-        if self.preceded {
-            return self.answer_behind(at, pte, by, table);
+        let answer = if self.preceded {
+            self.answer_behind(at, pte, by, table)
+        } else {
+            unfiltered.set_sides([at.kind == Kind::Fetch, at.kind != Kind::Fetch]);
+            self.answer_by_pages(at, pte, by, table, unfiltered)
+        };
+        if at.kind == Kind::Store {
+            self.walker.stored(at, &mut self.counts);
         }
-        unfiltered.set_sides([at.kind == Kind::Fetch, at.kind != Kind::Fetch]);
-        self.answer_by_pages(at, pte, by, table, unfiltered)
+        answer
     }
 
     /// An addition is asked first. The first level, behind it, does not see all lookups that the machine knows of.

@@ -33,6 +33,8 @@ pub(in crate::tlb) struct Walker {
     distances: Option<Box<Distances>>,
     /// The second dimension, in a virtual machine whose host does more than adding.
     host: Option<Host>,
+    /// Processes of which nodes moved to another table at the last walk.
+    moved: Vec<Asid>,
 }
 
 impl Walker {
@@ -57,6 +59,7 @@ impl Walker {
             nodes: (by_caches(params) || host.is_some()).then(|| Nodes::from(first)),
             distances: params.flag(WALK_DISTANCES.name).then(Box::default),
             host,
+            moved: Vec::new(),
         })
     }
 
@@ -86,7 +89,11 @@ impl Walker {
         let mut nested = Nested { below: 0, first_is_known: true };
         if let Some(host) = &mut self.host {
             let largest = host.largest_entry().unwrap_or(u8::MAX);
-            nested = host.begins(&GuestWalk { at, order: pte.order, largest, levels, position }, counts);
+            let walk = GuestWalk { at, order: pte.order, largest, levels, position };
+            nested = host.begins(&walk, &mut self.moved, counts);
+            for asid in self.moved.drain(..) {
+                self.caches.drop_space(asid); // their entries lead to the other table
+            }
             if nested.below == 0 {
                 leaf = leaf_level(pte.order.min(largest), radix);
             }
@@ -178,6 +185,14 @@ impl Walker {
         }
     }
 
+    /// A lookup for a store was answered.
+    #[inline]
+    pub fn stored(&mut self, at: Lookup, counts: &mut TlbCounts) {
+        if let Some(host) = &mut self.host {
+            host.stored(at.asid, at.vpn, counts);
+        }
+    }
+
     /// Whether the host is told of changes of the guest's page table.
     pub fn follows_changes(&self) -> bool {
         self.host.as_ref().is_some_and(Host::follows)
@@ -191,9 +206,9 @@ impl Walker {
     }
 
     /// See [`crate::tlb::OnMap::unmapped`].
-    pub fn unmapped(&mut self, asid: Asid, pages: VpnRange, counts: &mut TlbCounts) {
+    pub fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView, counts: &mut TlbCounts) {
         if let Some(host) = &mut self.host {
-            host.unmapped(asid, pages, counts);
+            host.unmapped(asid, pages, table, counts);
         }
     }
 }

@@ -1,9 +1,13 @@
 //! Agile paging (AGI; Gandhi, Hill and Swift, ISCA 2016): a walk begins in a merged table, as in shadow paging, and
 //! goes on in two dimensions where the guest writes its table often, from a node of the guest's table on.
 //!
-//! A node's writes are its entries that the guest maps or unmaps; a new node is a write of the one above. They happen,
-//! as far as the clock knows, at the walk that follows them (AGI-2), which all machines see at the same instruction.
+//! A node is there while a page lies below it. Its writes are its entries that the guest maps, unmaps or changes, and
+//! those of nodes below that come and go; what was written before a node was there is none. Writes happen, as far as
+//! the clock knows, at the walk that follows them (AGI-2), which all machines see at the same instruction, and nodes
+//! change sides at walks only: when they are written twice, and when a walk or a write comes after an epoch without
+//! writes.
 
+use super::guest::{What, Written};
 use super::merged::{Merged, OWN, traps};
 use super::{GuestWalk, ListedHost, Mode, Nested, RADIX, VM_EXIT_CYCLES, shadow};
 use crate::tlb::parts::additions::{Counter, Law};
@@ -86,8 +90,6 @@ type Name = (Asid, u8, u64);
 struct Node {
     written: Option<u64>,
     is_nested: bool,
-    /// Entries of it are leaves, or were.
-    has_leaves: bool,
 }
 
 /// See the module.
@@ -97,7 +99,7 @@ pub(in crate::tlb) struct Agile {
     epoch: u64,
     first_is_held: bool,
     levels: u8,
-    /// The guest's nodes that had an entry.
+    /// The guest's nodes.
     nodes: BTreeMap<Name, Node>,
     /// Writes since the last walk. Of several in a row to one node, two.
     writes: Vec<Name>,
@@ -137,15 +139,59 @@ impl Agile {
         }
     }
 
-    /// The entry of a leaf is written, and those that lead to new nodes.
-    fn write_leaf(&mut self, asid: Asid, vpn: Vpn, leaf: u8) {
+    /// A new page: the entry of its leaf is written, and those that lead to new nodes.
+    fn add(&mut self, asid: Asid, vpn: Vpn, leaf: u8) {
         for level in leaf..self.levels {
             let node = name(asid, vpn, level);
-            let is_new = !self.nodes.contains_key(&node);
-            self.nodes.entry(node).or_default().has_leaves |= level == leaf;
+            let is_new = self.nodes.insert(node, *self.nodes.get(&node).unwrap_or(&Node::default()));
             self.write(node);
-            if !is_new {
+            if is_new.is_some() {
                 break;
+            }
+        }
+    }
+
+    /// A page that went: its entry was written, and those that led to nodes that went with it. The root stays.
+    fn take(&mut self, asid: Asid, vpn: Vpn, leaf: u8) {
+        for level in leaf..self.levels {
+            let node = name(asid, vpn, level);
+            if level + 1 == self.levels || self.merged.guest().any(asid, pages(node)) {
+                return self.write(node);
+            }
+            if self.nodes.remove(&node).is_none() {
+                return; // with another page
+            }
+            self.writes.retain(|written| *written != node);
+        }
+    }
+
+    /// One entry for pages, in the place of a node.
+    fn join(&mut self, asid: Asid, entry: &Written) {
+        let is_below = |node: &Name| node.0 == asid && node.1 < entry.level() && pages(*node).overlaps(&entry.pages());
+        self.nodes.retain(|node, _| !is_below(node));
+        self.writes.retain(|node| !is_below(node));
+        self.write(name(asid, entry.vpn, entry.level()));
+    }
+
+    /// The other way round.
+    fn split(&mut self, asid: Asid, entry: &Written) {
+        for (vpn, order) in self.merged.guest().inside(asid, entry.pages()) {
+            (order / RADIX..entry.level()).for_each(|level| _ = self.nodes.entry(name(asid, vpn, level)).or_default());
+        }
+        self.write(name(asid, entry.vpn, entry.level()));
+    }
+
+    fn follow(&mut self, asid: Asid, written: &[Written]) {
+        if self.rule != Rule::Written {
+            return;
+        }
+        for entry in written {
+            match entry.what {
+                What::Mapped => self.add(asid, entry.vpn, entry.level()),
+                What::Unmapped => self.take(asid, entry.vpn, entry.level()),
+                What::Altered => self.write(name(asid, entry.vpn, entry.level())),
+                What::Joined => self.join(asid, entry),
+                What::Split => self.split(asid, entry),
             }
         }
     }
@@ -157,15 +203,16 @@ impl Agile {
     }
 
     /// AGI-2, at the walk that follows.
-    fn follow_writes(&mut self, now: u64, own: &mut OwnCounts) {
+    fn follow_writes(&mut self, now: u64, moved: &mut Vec<Asid>, own: &mut OwnCounts) {
         for i in 0..self.writes.len() {
             let written = self.writes[i];
             let node = self.nodes.entry(written).or_default();
             let again = node.written.is_some_and(|before| now - before <= self.epoch);
             node.written = Some(now);
-            if again && !node.is_nested {
-                node.is_nested = true;
-                *own.at(TO_NESTED) += 1;
+            if again != node.is_nested {
+                node.is_nested = again;
+                *own.at(if again { TO_NESTED } else { TO_MERGED }) += 1;
+                moved.push(written.0);
                 self.merged.drop(written.0, pages(written));
             }
         }
@@ -173,7 +220,7 @@ impl Agile {
     }
 
     /// The level of the highest nested node on the way to a page.
-    fn highest(&mut self, walk: &GuestWalk, leaf: u8, own: &mut OwnCounts) -> Option<u8> {
+    fn highest(&mut self, walk: &GuestWalk, leaf: u8, moved: &mut Vec<Asid>, own: &mut OwnCounts) -> Option<u8> {
         let mut highest = None;
         for level in leaf..self.levels {
             let Some(node) = self.nodes.get_mut(&name(walk.at.asid, walk.at.vpn, level)) else { continue };
@@ -181,6 +228,7 @@ impl Agile {
             if node.is_nested && rests {
                 node.is_nested = false;
                 *own.at(TO_MERGED) += 1;
+                moved.push(walk.at.asid);
             }
             if node.is_nested {
                 highest = Some(level);
@@ -191,13 +239,13 @@ impl Agile {
 }
 
 impl Mode for Agile {
-    fn begins(&mut self, walk: &GuestWalk, own: &mut OwnCounts) -> Nested {
+    fn begins(&mut self, walk: &GuestWalk, moved: &mut Vec<Asid>, own: &mut OwnCounts) -> Nested {
         let nested = match self.rule {
             Rule::Never => None,
             Rule::Always => Some(Nested { below: walk.levels, first_is_known: false }),
             Rule::Written => {
-                self.follow_writes(walk.position, own);
-                let highest = self.highest(walk, leaf_level(walk.order, RADIX), own);
+                self.follow_writes(walk.position, moved, own);
+                let highest = self.highest(walk, leaf_level(walk.order, RADIX), moved, own);
                 highest.map(|level| Nested { below: level + 1, first_is_known: self.first_is_held })
             }
         };
@@ -208,43 +256,26 @@ impl Mode for Agile {
         })
     }
 
-    fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView, own: &mut OwnCounts) {
-        let dropped = self.merged.changed(asid, pages, own);
-        let (mut vpn, mut is_merged) = (pages.start, false);
-        while vpn < pages.end() {
-            let found = table.pte(asid, vpn);
-            let level = found.map_or_else(|| table.absent_at(asid, vpn), |pte| leaf_level(pte.order, RADIX));
-            if found.is_some() {
-                is_merged |= self.is_merged(asid, vpn, level);
-                if self.rule == Rule::Written {
-                    self.write_leaf(asid, vpn, level);
-                }
-            }
-            let order = RADIX * level;
-            vpn = Vpn(vpn.align_down(order.into()).0 + (1 << order));
-        }
-        if dropped == 0 && is_merged {
-            self.merged.faulted(own);
-        }
+    /// In two dimensions, processors set the modified bit (AGI-3).
+    fn stored(&mut self, asid: Asid, vpn: Vpn, own: &mut OwnCounts) {
+        let traps = self.is_merged(asid, vpn, 0);
+        self.merged.stored(asid, vpn, traps, own);
     }
 
-    /// Which of these pages were mapped is not known any more: nodes with leaves among them are written.
-    fn unmapped(&mut self, asid: Asid, pages: VpnRange, own: &mut OwnCounts) {
-        self.merged.changed(asid, pages, own);
-        if self.rule != Rule::Written || pages.pages == 0 {
-            return;
+    fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView, own: &mut OwnCounts) {
+        let written = self.merged.mapped(asid, pages, table, own);
+        let mut new = written.iter().filter(|entry| entry.what == What::Mapped);
+        if new.any(|entry| self.is_merged(asid, entry.vpn, entry.level())) {
+            self.merged.faulted(own);
         }
-        let mut writes = std::mem::take(&mut self.writes);
-        for level in 0..3 {
-            let (first, last) = (name(asid, pages.start, level), name(asid, Vpn(pages.end().0 - 1), level));
-            for (&node, _) in self.nodes.range(first..=last).filter(|(_, node)| node.has_leaves) {
-                let below = self::pages(node);
-                let start = below.start.max(pages.start);
-                let inside = below.end().min(pages.end()).0 - start.0;
-                writes.extend((0..inside.div_ceil(1 << (RADIX * level)).min(2)).map(|_| node));
-            }
-        }
-        self.writes = writes;
+        self.follow(asid, &written);
+        self.merged.give_back(written);
+    }
+
+    fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView, own: &mut OwnCounts) {
+        let written = self.merged.unmapped(asid, pages, table, own);
+        self.follow(asid, &written);
+        self.merged.give_back(written);
     }
 
     fn gone(&mut self, asid: Asid) {

@@ -10,6 +10,7 @@
 //! guest's table that rest (`agile.rs`).
 
 mod check;
+mod guest;
 mod keys;
 mod merged;
 #[cfg(test)]
@@ -70,14 +71,17 @@ pub(in crate::tlb) struct Nested {
 
 /// What a host is told of. The default is a host that keeps nothing of the guest's table.
 pub(in crate::tlb) trait Mode: Send {
-    /// A demand walk begins.
-    fn begins(&mut self, walk: &GuestWalk, _own: &mut OwnCounts) -> Nested {
+    /// A demand walk begins. `moved`: gets the processes of which walk caches may lead to nodes of the wrong table.
+    fn begins(&mut self, walk: &GuestWalk, _moved: &mut Vec<Asid>, _own: &mut OwnCounts) -> Nested {
         Nested { below: walk.levels, first_is_known: false }
     }
+    /// A lookup for a store was answered, by a TLB or by a walk. The first one to each page always comes here: see
+    /// [`crate::tlb::Answer::filterable`].
+    fn stored(&mut self, _asid: Asid, _vpn: Vpn, _own: &mut OwnCounts) {}
     /// See [`crate::tlb::OnMap::mapped`].
     fn mapped(&mut self, _asid: Asid, _pages: VpnRange, _table: &dyn PageTableView, _own: &mut OwnCounts) {}
     /// See [`crate::tlb::OnMap::unmapped`].
-    fn unmapped(&mut self, _asid: Asid, _pages: VpnRange, _own: &mut OwnCounts) {}
+    fn unmapped(&mut self, _asid: Asid, _pages: VpnRange, _table: &dyn PageTableView, _own: &mut OwnCounts) {}
     /// The address space ended.
     fn gone(&mut self, _asid: Asid) {}
     /// Another process runs.
@@ -211,9 +215,15 @@ impl Host {
 
     /// See [`Mode::begins`].
     #[inline]
-    pub fn begins(&mut self, walk: &GuestWalk, counts: &mut TlbCounts) -> Nested {
+    pub fn begins(&mut self, walk: &GuestWalk, moved: &mut Vec<Asid>, counts: &mut TlbCounts) -> Nested {
         let (mode, own) = self.mode(counts);
-        mode.begins(walk, own)
+        mode.begins(walk, moved, own)
+    }
+
+    /// See [`Mode::stored`].
+    pub fn stored(&mut self, asid: Asid, vpn: Vpn, counts: &mut TlbCounts) {
+        let (mode, own) = self.mode(counts);
+        mode.stored(asid, vpn, own);
     }
 
     /// See [`crate::tlb::OnMap::mapped`].
@@ -223,9 +233,9 @@ impl Host {
     }
 
     /// See [`crate::tlb::OnMap::unmapped`].
-    pub fn unmapped(&mut self, asid: Asid, pages: VpnRange, counts: &mut TlbCounts) {
+    pub fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView, counts: &mut TlbCounts) {
         let (mode, own) = self.mode(counts);
-        mode.unmapped(asid, pages, own);
+        mode.unmapped(asid, pages, table, own);
     }
 
     /// The address space ended.
@@ -286,14 +296,17 @@ macro_rules! hosts {
 
         impl Mode for Chosen {
             #[inline]
-            fn begins(&mut self, walk: &GuestWalk, own: &mut OwnCounts) -> Nested {
-                match self { $($(Chosen::$mode(mode) => mode.begins(walk, own),)?)* }
+            fn begins(&mut self, walk: &GuestWalk, moved: &mut Vec<Asid>, own: &mut OwnCounts) -> Nested {
+                match self { $($(Chosen::$mode(mode) => mode.begins(walk, moved, own),)?)* }
+            }
+            fn stored(&mut self, asid: Asid, vpn: Vpn, own: &mut OwnCounts) {
+                match self { $($(Chosen::$mode(mode) => mode.stored(asid, vpn, own),)?)* }
             }
             fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView, own: &mut OwnCounts) {
                 match self { $($(Chosen::$mode(mode) => mode.mapped(asid, pages, table, own),)?)* }
             }
-            fn unmapped(&mut self, asid: Asid, pages: VpnRange, own: &mut OwnCounts) {
-                match self { $($(Chosen::$mode(mode) => mode.unmapped(asid, pages, own),)?)* }
+            fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView, own: &mut OwnCounts) {
+                match self { $($(Chosen::$mode(mode) => mode.unmapped(asid, pages, table, own),)?)* }
             }
             fn gone(&mut self, asid: Asid) {
                 match self { $($(Chosen::$mode(mode) => mode.gone(asid),)?)* }

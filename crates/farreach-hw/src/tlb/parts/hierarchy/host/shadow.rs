@@ -1,14 +1,14 @@
 //! Shadow paging (SHD): the hypervisor keeps a merged table, from the guest's virtual pages to system memory. A walk is
 //! as long as without a virtual machine. What the guest does to its own table traps, as far as the merged one has it.
 //!
-//! A fault of the guest is seen by the pages that it maps: they had no merged entry (SHD-2). First stores are seen
-//! where they walk; a store that a TLB answers is not known here.
+//! A fault of the guest is seen by the pages that it maps, in one report (SHD-2). Splitting or joining pages is none.
 
+use super::guest::What;
 use super::merged::{Merged, traps};
 use super::{GUEST, GuestWalk, HOST, ListedHost, Mode, Nested, VM_EXIT_CYCLES};
 use crate::tlb::parts::additions::Law;
 use crate::tlb::parts::hierarchy::cores::CORES;
-use farreach_types::addr::{Asid, VpnRange};
+use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::OwnCounts;
 use farreach_types::params::Params;
 use farreach_types::translation::PageTableView;
@@ -47,19 +47,26 @@ pub(super) fn check(params: &Params) -> Result<(), String> {
 pub(in crate::tlb) struct Shadow(Merged);
 
 impl Mode for Shadow {
-    fn begins(&mut self, walk: &GuestWalk, own: &mut OwnCounts) -> Nested {
+    fn begins(&mut self, walk: &GuestWalk, _: &mut Vec<Asid>, own: &mut OwnCounts) -> Nested {
         self.0.used(walk, own);
         Nested { below: 0, first_is_known: true }
     }
 
-    fn mapped(&mut self, asid: Asid, pages: VpnRange, _: &dyn PageTableView, own: &mut OwnCounts) {
-        if self.0.changed(asid, pages, own) == 0 {
-            self.0.faulted(own);
-        }
+    fn stored(&mut self, asid: Asid, vpn: Vpn, own: &mut OwnCounts) {
+        self.0.stored(asid, vpn, true, own);
     }
 
-    fn unmapped(&mut self, asid: Asid, pages: VpnRange, own: &mut OwnCounts) {
-        self.0.changed(asid, pages, own);
+    fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView, own: &mut OwnCounts) {
+        let written = self.0.mapped(asid, pages, table, own);
+        if written.iter().any(|written| written.what == What::Mapped) {
+            self.0.faulted(own);
+        }
+        self.0.give_back(written);
+    }
+
+    fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView, own: &mut OwnCounts) {
+        let written = self.0.unmapped(asid, pages, table, own);
+        self.0.give_back(written);
     }
 
     fn gone(&mut self, asid: Asid) {
