@@ -109,6 +109,7 @@ pub const PRESETS: &[Preset] = presets![
     "since/srrip",
     "since/chirp",
     "since/itp",
+    "since/opt",
     "since/sp",
     "since/asp",
     "since/mp",
