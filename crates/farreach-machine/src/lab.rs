@@ -144,8 +144,9 @@ impl Lab {
     /// checks.
     ///
     /// # Panics
-    /// With [`Options::threads`], before [`Lab::finish`].
+    /// With [`Options::threads`], before [`Lab::finish`]. In the first of two passes.
     pub fn entries(&mut self) -> Vec<Vec<hw::tlb::EntryView>> {
+        assert!(!self.is_learning(), "again() comes before entries()");
         let engines = self.driver.engines_mut("entries()");
         let both = |u: &TlbInstance| u.fetch.iter().chain([&u.main]).flat_map(|t| t.entries()).collect();
         for engine in engines.iter_mut() {
