@@ -26,7 +26,8 @@ fn stream(seed: u64) -> Stream {
             continue;
         }
         for _ in 0..40 {
-            let page = 0x100 + below(if below(4) > 0 { 24 } else { 0x200 });
+            let often = below(4) > 0;
+            let page = 0x100 + below(if often { 24 } else { 0x200 });
             match below(5) {
                 0 => _ = s.store(page),
                 1 => _ = s.fetch(0x80 + below(16)),

@@ -111,7 +111,7 @@ fn every_mapped_page_is_found_and_no_other() {
 /// nothing: walks behind it read what they read without it.
 #[test]
 fn pt_4_references_of_failing_walks_are_counted_apart() {
-    for given in machines().into_iter().filter(|given| counts_faults(given)) {
+    for given in machines().into_iter().filter(counts_faults) {
         let mut benches = [(); 2].map(|()| Bench::new(given.clone()));
         let mut random = Random(Pcg64Mcg::seed_from_u64(3));
         let mut sum = 0;
