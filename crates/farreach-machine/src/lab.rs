@@ -26,6 +26,8 @@ pub struct Lab {
     driver: Driver<AnyEngine>,
     locations: Vec<Location>,
     options: Options,
+    /// The machines that this pass is for alone, by index: those that learn what comes.
+    learning: Vec<usize>,
 }
 
 impl Lab {
@@ -33,7 +35,7 @@ impl Lab {
     ///
     /// # Errors
     /// [`Error::Config`]: a part of a machine refuses its keys, or a file that they name; it says which machine, key,
-    /// value, and what is allowed. [`Error::Io`]: a thread cannot be started.
+    /// value, and what is allowed; or a machine needs [`Options::twice`]. [`Error::Io`]: a thread cannot be started.
     pub fn new(specs: Vec<MachineSpec>, options: Options) -> Result<Lab, Error> {
         Lab::observed(specs, options, &mut |_, tlb| Ok(tlb))
     }
@@ -45,9 +47,50 @@ impl Lab {
     /// # Errors
     /// Those of [`Lab::new`]. What `observe` refuses becomes [`Error::Config`].
     pub fn observed(specs: Vec<MachineSpec>, options: Options, observe: Observe) -> Result<Lab, Error> {
-        let (engines, locations) = build::engines(&specs, &options, observe)?;
+        let learning: Vec<usize> =
+            (0..specs.len()).filter(|&i| hw::tlb::policies::foresees(&specs[i].params).is_some()).collect();
+        if let Some(&i) = learning.first().filter(|_| !options.twice) {
+            return Err(Error::Config { machine: specs[i].name.clone(), what: once(&specs[i]) });
+        }
+        let all: Vec<usize> = (0..specs.len()).collect();
+        let these = if learning.is_empty() { &all } else { &learning };
+        let (engines, locations) = build::engines(&specs, these, &options, observe)?;
         let driver = Driver::new(engines, options.threads > 1, &options)?;
-        Ok(Lab { specs, driver, locations, options })
+        Ok(Lab { specs, driver, locations, options, learning })
+    }
+
+    /// Whether the stream is to be fed once more, from its beginning: this pass was for machines that learn what comes
+    /// (REP-1), without the others, and has no result. After [`Lab::finish`].
+    ///
+    /// # Errors
+    /// As [`Lab::new`].
+    pub fn again(&mut self) -> Result<bool, Error> {
+        let learning = std::mem::take(&mut self.learning);
+        let before = self.driver.engines_mut("again()");
+        let mut futures = Vec::new();
+        for &i in &learning {
+            before[self.locations[i].engine].foresees(self.locations[i], |tlb| futures.push((i, tlb.learned())));
+        }
+        if learning.is_empty() {
+            return Ok(false);
+        }
+        let all: Vec<usize> = (0..self.specs.len()).collect();
+        let (mut engines, locations) = build::engines(&self.specs, &all, &self.options, &mut |_, tlb| Ok(tlb))?;
+        let mut futures = futures.into_iter().peekable();
+        for &i in &learning {
+            engines[locations[i].engine].foresees(locations[i], |tlb| {
+                let (_, future) = futures.next_if(|(of, _)| *of == i).expect("each TLB learned");
+                tlb.knows(future);
+            });
+        }
+        self.driver = Driver::new(engines, self.options.threads > 1, &self.options)?;
+        self.locations = locations;
+        Ok(true)
+    }
+
+    /// Whether this is the first of two passes: see [`Lab::again`].
+    pub fn is_learning(&self) -> bool {
+        !self.learning.is_empty()
     }
 
     /// Waits until every batch is simulated. Nothing can be fed after it.
@@ -101,8 +144,9 @@ impl Lab {
     /// checks.
     ///
     /// # Panics
-    /// With [`Options::threads`], before [`Lab::finish`].
+    /// With [`Options::threads`], before [`Lab::finish`]. In the first of two passes.
     pub fn entries(&mut self) -> Vec<Vec<hw::tlb::EntryView>> {
+        assert!(!self.is_learning(), "again() comes before entries()");
         let engines = self.driver.engines_mut("entries()");
         let both = |u: &TlbInstance| u.fetch.iter().chain([&u.main]).flat_map(|t| t.entries()).collect();
         for engine in engines.iter_mut() {
@@ -116,6 +160,15 @@ impl Lab {
         };
         self.locations.iter().map(entries).collect()
     }
+}
+
+/// Why a machine is refused where the stream comes once.
+fn once(spec: &MachineSpec) -> String {
+    let policy = hw::tlb::policies::foresees(&spec.params).unwrap_or_default();
+    format!(
+        "{policy} is not allowed here: it must know what comes, so the references are read twice; store them with \
+         `farreach record -o FILE`, and use `farreach sim FILE`"
+    )
 }
 
 /// For [`crate::TrapLab`].

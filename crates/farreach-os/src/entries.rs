@@ -29,13 +29,16 @@ impl Os {
         self.memory.map(entry.pfn, 1);
         self.ranges_mapped(asid, VpnRange::one(vpn), entry.pfn, entry.attr);
         let space = &mut self.spaces[asid.0 as usize];
+        let before = space.table.nodes();
         space.table.insert(vpn, entry);
+        self.nodes += space.table.nodes() - before;
         for &order in self.promotion.orders() {
             *space.populations.entry((order, vpn.group(order))).or_insert(0) += 1;
         }
         self.segments.pages += u64::from(entry.segment);
         self.mapped += 1;
         self.mapped_peak = self.mapped_peak.max(self.mapped);
+        self.nodes_peak = self.nodes_peak.max(self.nodes);
         self.announce(asid, VpnRange::one(vpn));
     }
 
@@ -44,7 +47,9 @@ impl Os {
         self.memory.map(entry.pfn, pages.pages);
         self.ranges_mapped(asid, pages, entry.pfn, entry.attr);
         let space = &mut self.spaces[asid.0 as usize];
+        let before = space.table.nodes();
         space.table.insert_run(pages, entry);
+        self.nodes += space.table.nodes() - before;
         for &order in self.promotion.orders() {
             for (group, _, n) in bits::groups(pages.start.0, pages.pages, 1 << order) {
                 *space.populations.entry((order, group)).or_insert(0) += n as u32;
@@ -53,6 +58,7 @@ impl Os {
         self.segments.pages += if entry.segment { pages.pages } else { 0 };
         self.mapped += pages.pages;
         self.mapped_peak = self.mapped_peak.max(self.mapped);
+        self.nodes_peak = self.nodes_peak.max(self.nodes);
         self.announce(asid, pages);
     }
 
@@ -62,7 +68,9 @@ impl Os {
         self.ranges_unmapped(asid, range);
         let space = &mut self.spaces[asid.0 as usize];
         let runs = space.table.runs_in(range);
+        let before = space.table.nodes();
         space.table.clear(range);
+        self.nodes -= before - space.table.nodes();
         let mut pages: Vec<VpnRange> = Vec::new();
         for run in runs {
             for &order in self.promotion.orders() {
@@ -91,7 +99,9 @@ impl Os {
     pub(crate) fn remove_entry(&mut self, asid: Asid, vpn: Vpn) -> Option<Entry> {
         self.ranges_unmapped(asid, VpnRange::one(vpn));
         let space = &mut self.spaces[asid.0 as usize];
+        let before = space.table.nodes();
         let entry = space.table.remove(vpn)?;
+        self.nodes -= before - space.table.nodes();
         for &order in self.promotion.orders() {
             forget_population(&mut space.populations, (order, vpn.group(order)), 1);
         }

@@ -18,7 +18,7 @@ use crate::ranges::policy::{Policy, Reclaim};
 use crate::ranges::process::{Ranges, Tally};
 use crate::segment::tally::SegmentTally;
 use crate::space::Space;
-use farreach_types::addr::{Asid, Bytes, Vpn, VpnRange};
+use farreach_types::addr::{Asid, BASE_SHIFT, Bytes, Vpn, VpnRange};
 use farreach_types::counts::{MemoryUse, OsCounts};
 use farreach_types::params::{Params, SEED};
 use std::sync::Arc;
@@ -50,6 +50,9 @@ pub struct Os {
     announces_maps: bool,
     pub(crate) mapped: u64,
     pub(crate) mapped_peak: u64,
+    /// Nodes of all page tables.
+    pub(crate) nodes: u64,
+    pub(crate) nodes_peak: u64,
     pub(crate) virtual_pages: u64,
     pub(crate) virtual_peak: u64,
     pub(crate) touched_pages: u64,
@@ -86,6 +89,8 @@ impl Os {
             announces_maps: false,
             mapped: 0,
             mapped_peak: 0,
+            nodes: 0,
+            nodes_peak: 0,
             virtual_pages: 0,
             virtual_peak: 0,
             touched_pages: 0,
@@ -118,6 +123,11 @@ impl Os {
     /// anything is mapped.
     pub fn announce_maps(&mut self) {
         self.announces_maps = true;
+    }
+
+    /// Whether somebody asked.
+    pub fn announces_maps(&self) -> bool {
+        self.announces_maps
     }
 
     /// Says that these pages are mapped now, if anybody asked for it. Neighbours make one change.
@@ -191,7 +201,13 @@ impl Os {
             wasted_bytes: bytes(peak.wasted),
             virtual_bytes: bytes(self.virtual_peak),
             resident_at_end_bytes: bytes(self.memory.resident()),
+            page_table_bytes: None,
         }
+    }
+
+    /// Most bytes of page tables at any time, if they are radix trees of four levels with pages of 4 KB.
+    pub fn radix_bytes(&self) -> Option<u64> {
+        (self.shift == BASE_SHIFT).then_some(self.nodes_peak << BASE_SHIFT)
     }
 
     /// Region names by number.
@@ -204,6 +220,8 @@ impl Os {
         self.memory.check();
         let mapped: u64 = self.spaces.iter().map(|s| s.table.present()).sum();
         assert_eq!(mapped, self.mapped, "mapped pages");
+        let nodes: u64 = self.spaces.iter().map(|s| s.table.nodes()).sum();
+        assert_eq!(nodes, self.nodes, "nodes of page tables");
         self.spaces.iter().filter_map(|s| s.ranges.as_ref()).for_each(Ranges::check);
         self.check_segments();
     }

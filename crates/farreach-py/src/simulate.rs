@@ -36,7 +36,7 @@ impl Settings {
             false => std::thread::available_parallelism().map_or(1, usize::from),
         };
         let threads = if self.threads == 0 { all() } else { self.threads };
-        Options { limit: self.limit, seed: self.seed, plain: self.plain, threads, ahead: 0 }
+        Options { limit: self.limit, seed: self.seed, twice: false, plain: self.plain, threads, ahead: 0 }
     }
 
     pub fn relocator(&self) -> PyResult<Option<Relocator>> {

@@ -121,7 +121,8 @@ pub fn sought(
 #[pyfunction]
 pub fn build(py: Python<'_>, machine: Machine, seed: u64) -> PyResult<()> {
     let spec = machine.spec(py, seed)?;
-    py.detach(|| farreach::Lab::new(vec![spec], Default::default()).map(drop)).map_err(|error| raise(py, error))
+    let options = farreach::Options { twice: true, ..Default::default() };
+    py.detach(|| farreach::Lab::new(vec![spec], options).map(drop)).map_err(|error| raise(py, error))
 }
 
 /// Passes for these points, each as JSON.

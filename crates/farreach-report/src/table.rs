@@ -112,6 +112,7 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
         m.config.get("guest").is_some_and(|guest| guest != "none") || m.counts.tlb.parts.get(TABLE).is_some()
     };
     let walks_differ = result.machines.iter().any(walks_differ);
+    let tables_differ = result.machines.iter().any(|m| m.counts.tlb.parts.get(TABLE).is_some());
     let covered = result.machines.iter().any(|m| m.cost.area_rbe.is_none());
     vec![
         one(["", "misses"], Box::new(|m| Some(count(m.counts.tlb.misses))), "", None),
@@ -162,6 +163,12 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             )),
         ),
         one(["", "resident"], Box::new(|m| Some(bytes(m.memory.resident_bytes))), "0", None),
+        one(
+            ["page", "tables"],
+            Box::new(move |m| m.memory.page_table_bytes.filter(|_| tables_differ).map(bytes)),
+            "",
+            Some("page tables: most memory of page tables at any time, beside what is resident.".into()),
+        ),
         one(
             ["", "wasted"],
             Box::new(|m| Some(bytes(m.memory.wasted_bytes))),

@@ -107,7 +107,7 @@ type Feed = dyn FnMut(Batch) -> Result<(bool, Progress)>;
 /// all.
 fn sample(pass: &Pass, to_end: bool) -> Result<(f64, Option<f64>)> {
     let end = START + SAMPLE;
-    let options = Options { limit: Some(end.min(pass.limit.unwrap_or(end))), ..Options::default() };
+    let options = Options { limit: Some(end.min(pass.limit.unwrap_or(end))), twice: true, ..Options::default() };
     let (width, mut feed): (usize, Box<Feed>) = match &pass.work {
         Work::Machines(points) => {
             let some = points.iter().step_by(points.len().div_ceil(MACHINES));

@@ -53,7 +53,7 @@ impl Pass {
 
     /// Runs it. `watch` is told after each batch how far it is, and says whether to go on. Returns the results by their
     /// keys, without what depends on the other machines of the pass; `None` if it was stopped. `threads`: see
-    /// [`Options::threads`].
+    /// [`Options::threads`]. Machines that must know what comes take the program twice.
     ///
     /// # Errors
     /// The program cannot be read, or a machine cannot go on: [`farreach_types::Error::Simulation`] then has the key of the point in
@@ -63,7 +63,7 @@ impl Pass {
         threads: usize,
         mut watch: impl FnMut(Progress) -> bool,
     ) -> Result<Option<Vec<(String, Answer)>>> {
-        let options = Options { limit: self.limit, threads, ..Options::default() };
+        let options = Options { limit: self.limit, threads, twice: true, ..Options::default() };
         match &self.work {
             Work::Machines(points) => {
                 let specs = points.iter().map(|point| {
@@ -73,10 +73,15 @@ impl Pass {
                     Ok(spec)
                 });
                 let mut lab = Lab::new(specs.collect::<Result<_>>()?, options)?;
-                let whole = self.drive(&mut watch, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
-                lab.finish()?;
-                if !whole {
-                    return Ok(None);
+                loop {
+                    let whole = self.drive(&mut watch, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
+                    lab.finish()?;
+                    if !whole {
+                        return Ok(None);
+                    }
+                    if !lab.again()? {
+                        break;
+                    }
                 }
                 let RunResult { workload, machines, .. } = lab.result(&self.label, None);
                 let answers = points.iter().zip(machines).map(|(point, mut machine)| {

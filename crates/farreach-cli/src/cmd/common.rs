@@ -92,10 +92,13 @@ impl LabArgs {
         Ok(this::parse_all(names, self.seed)?)
     }
 
-    /// Builds the laboratory. `ahead`: see [`Options::ahead`].
-    pub fn lab(&self, machines: Vec<MachineSpec>, ahead: u64) -> Result<Lab> {
+    /// Builds the laboratory. `twice`, `ahead`: see [`Options`].
+    pub fn lab(&self, machines: Vec<MachineSpec>, twice: bool, ahead: u64) -> Result<Lab> {
         let threads = threads(self.threads);
-        Ok(Lab::new(machines, Options { limit: self.limit, seed: self.seed, plain: self.plain, threads, ahead })?)
+        Ok(Lab::new(
+            machines,
+            Options { limit: self.limit, seed: self.seed, twice, plain: self.plain, threads, ahead },
+        )?)
     }
 
     /// Instructions after which the run ends.

@@ -72,7 +72,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
         Some(size) => asked_for(size)?,
         None => room::ahead(AHEAD * 5 / machines.len().max(5) as u64),
     };
-    let mut lab = args.lab.lab(machines, ahead)?;
+    let mut lab = args.lab.lab(machines, false, ahead)?;
     program::check(&args.command)?;
     let mut alignment = args.lab.alignment()?;
     let clock = Instant::now();

@@ -1,12 +1,13 @@
 //! `farreach sim`: a stored trace through many machines.
 
-use super::common::{LabArgs, OutputArgs, formats};
+use super::common::{LabArgs, OutputArgs, formats, note};
 use super::early::status;
 use super::feed;
 use anyhow::Result;
 use clap::Args;
 use farreach_live::Watch;
 use farreach_live::early::{self, Early};
+use farreach_trace::is_pipe;
 use std::process::ExitCode;
 
 /// Compare designs on a trace. Ctrl-C ends it with the result so far and exit status 130, SIGTERM with 143.
@@ -40,12 +41,21 @@ pub fn run(args: SimArgs) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
     let machines = args.lab.machines()?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()).chain([args.file.as_str()]))?;
-    let mut lab = args.lab.lab(machines, 0)?;
-    let mut alignment = args.lab.alignment()?;
-    let early = feed::stored(&args.file, args.format.as_deref(), args.lab.limit(), |batch| {
-        Ok((lab.feed(alignment.apply(batch)?)?, lab.progress()))
-    })?;
-    let early = early::finish(early, |cuts| lab.finish_or_cut(cuts))?;
+    let mut lab = args.lab.lab(machines, !is_pipe(&args.file), 0)?;
+    let (alignment, early) = loop {
+        let mut alignment = args.lab.alignment()?;
+        let early = feed::stored(&args.file, args.format.as_deref(), args.lab.limit(), |batch| {
+            Ok((lab.feed(alignment.apply(batch)?)?, lab.progress()))
+        })?;
+        let early = early::finish(early, |cuts| lab.finish_or_cut(cuts))?;
+        if let Some(early) = early.as_ref().filter(|_| lab.is_learning()) {
+            note("the first of two passes did not end, so there is no result");
+            return Ok(status(early, 1));
+        }
+        if !lab.again()? {
+            break (alignment, early);
+        }
+    };
     args.output.emit(&lab.result(&alignment.label(&args.file), early.as_ref().map(Early::words)))?;
     Ok(early.map_or(ExitCode::SUCCESS, |early| status(&early, 1)))
 }

@@ -1,6 +1,7 @@
 //! Physical caches as current processors have them: split first level, a second level for both sides, a last level in
 //! slices.
 
+use super::replacement::{CACHE_L2_REPLACEMENT, Keeper};
 use super::second::Second;
 use super::{Cache, Shape};
 use farreach_types::addr::Bytes;
@@ -35,14 +36,6 @@ pub const CACHE_LLC: Key = Key {
     default: "2560K/20",
     allowed: Allowed::Text,
     about: "one slice of the last-level cache, which holds all that the others do, as cache_l1i; or none",
-};
-/// VIC-5.
-pub const CACHE_L2_REPLACEMENT: Key = Key {
-    name: "cache_l2_replacement",
-    default: "lru",
-    allowed: Allowed::OneOf(&["lru", "srrip"]),
-    about: "how the second-level cache chooses a victim; srrip: by predictions of 2 bits, far at first and near after \
-            a hit",
 };
 /// Slices of the last level.
 pub const CACHE_SLICES: Key = Key {
@@ -104,7 +97,7 @@ pub enum At {
     Memory,
 }
 
-/// The caches. All are write-back with LRU replacement. A miss brings the line into every level on its way. The last
+/// The caches. All are write-back, with LRU replacement unless a key says otherwise. A miss brings the line into every level on its way. The last
 /// level is inclusive: a line evicted from it leaves the others, as in Sandy Bridge; first and second level neither
 /// include nor exclude each other. Nothing is prefetched.
 #[derive(Clone, Debug)]
@@ -114,6 +107,8 @@ pub struct Levels {
     l2: Second,
     /// None: there is no last level.
     llc: Vec<Cache>,
+    /// FL-6, in the last level.
+    llc_keeper: Option<Keeper>,
     walker_l1: bool,
     memory_writes: u64,
 }
@@ -144,6 +139,7 @@ impl Levels {
             l1: [read(params, &CACHE_L1I)?, read(params, &CACHE_L1D)?],
             l2: Second::new(read(params, &CACHE_L2)?, params),
             llc,
+            llc_keeper: Keeper::new(params, 25).filter(Keeper::is_everywhere),
             walker_l1: params.text(WALKER_READS.name) == "l1d",
             memory_writes: 0,
         })
@@ -152,7 +148,14 @@ impl Levels {
     /// Caches of one line each, which stand in the place of those that are lent (see [`Port`](super::Port)).
     pub(super) fn smallest() -> Levels {
         let line = || Cache::new(Shape { size: 1 << LINE_SHIFT, line: 1 << LINE_SHIFT, ways: 1 }).expect("one line");
-        Levels { l1: [line(), line()], l2: Second::plain(line()), llc: Vec::new(), walker_l1: false, memory_writes: 0 }
+        Levels {
+            l1: [line(), line()],
+            l2: Second::plain(line()),
+            llc: Vec::new(),
+            llc_keeper: None,
+            walker_l1: false,
+            memory_writes: 0,
+        }
     }
 
     /// A reference of the program to a line; `side` 0: fetch, 1: load or store.
@@ -174,6 +177,18 @@ impl Levels {
     /// A reference of a walker.
     pub fn walker(&mut self, line: u64) -> At {
         if self.walker_l1 { self.reference(1, line, false) } else { self.beyond(line) }
+    }
+
+    /// A walker has read a leaf of a data page in this line (ITP-2).
+    #[inline]
+    pub(super) fn mark_leaf(&mut self, line: u64) {
+        self.l2.mark_leaf(line);
+    }
+
+    /// Lines of tables are kept from now on, or are not, by a policy that does so (FL-6, ITP-2).
+    pub(crate) fn keep(&mut self, on: bool) {
+        self.l2.keep(on);
+        self.llc_keeper.iter_mut().for_each(|keeper| keeper.set(on));
     }
 
     /// A reference that begins at the second level.
@@ -224,10 +239,7 @@ impl Levels {
     }
 
     fn slice(&mut self, line: u64) -> Option<&mut Cache> {
-        let slices = self.llc.len() as u64;
-        // The processors' own hashes are not public; this one spreads evenly (Fibonacci hashing).
-        let hash = line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        self.llc.get_mut((hash % slices.max(1)) as usize)
+        slice_of(&mut self.llc, line)
     }
 
     /// A reference to the second level, which has the line afterwards.
@@ -250,7 +262,11 @@ impl Levels {
 
     /// From memory into the last level.
     fn bring(&mut self, line: u64) {
-        let victim = self.slice(line).and_then(|slice| slice.insert(line, Attr(0), false));
+        let Levels { llc, llc_keeper, .. } = self;
+        let victim = slice_of(llc, line).and_then(|slice| match llc_keeper {
+            Some(keeper) => keeper.insert(slice, line, false),
+            None => slice.insert(line, Attr(0), false),
+        });
         let Some(victim) = victim else { return };
         let second = self.l2.remove(victim.number());
         let above = self.l1.iter_mut().filter_map(|cache| cache.remove(victim.number())).chain(second);
@@ -280,4 +296,12 @@ impl Levels {
             None => self.fill_second(line, true),
         }
     }
+}
+
+/// The slice of the last level that a line belongs to.
+fn slice_of(llc: &mut [Cache], line: u64) -> Option<&mut Cache> {
+    let slices = llc.len() as u64;
+    // The processors' own hashes are not public; this one spreads evenly (Fibonacci hashing).
+    let hash = line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    llc.get_mut((hash % slices.max(1)) as usize)
 }

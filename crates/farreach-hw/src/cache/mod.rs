@@ -4,6 +4,7 @@
 
 pub mod levels;
 mod port;
+pub mod replacement;
 mod second;
 mod side;
 

@@ -170,6 +170,15 @@ impl Port {
         }
     }
 
+    /// As [`Port::node`], to a leaf of a data page (ITP-2).
+    #[inline]
+    pub(crate) fn leaf(&mut self, read: NodeRead, counts: &mut WalkCaches) {
+        self.node(read, counts);
+        if self.lent {
+            self.caches.mark_leaf(read.address >> LINE_SHIFT);
+        }
+    }
+
     /// One step of a part: references made in parallel. Returns the level that answered the slowest; `None` where
     /// references have a fixed price.
     pub(crate) fn step(&mut self, purpose: Purpose, addresses: &[u64], counts: &mut MemoryCounts) -> Option<At> {

@@ -1,7 +1,7 @@
 //! The second level of [`Levels`](super::Levels): a cache whose replacement is a choice, and some of whose lines may
 //! belong to a part of the translation hardware (VIC-1).
 
-use super::levels::CACHE_L2_REPLACEMENT;
+use super::replacement::{CACHE_L2_REPLACEMENT, Keeper, LEAF};
 use super::{Cache, Line, push};
 use farreach_types::params::Params;
 use farreach_types::translation::Attr;
@@ -20,6 +20,8 @@ pub(super) struct Second {
     srrip: bool,
     /// Whether lines of parts enter with the nearest prediction, and are passed over as victims (VIC-5).
     keeps_parts: bool,
+    /// FL-6, ITP-2.
+    keeper: Option<Keeper>,
     /// Lines of parts that were evicted.
     lost: Vec<u64>,
 }
@@ -30,13 +32,14 @@ impl Second {
         Second {
             srrip: is(CACHE_L2_REPLACEMENT.name, "srrip"),
             keeps_parts: is("vic_priority", "always"),
+            keeper: Keeper::new(params, 24),
             ..Second::plain(cache)
         }
     }
 
     /// With LRU, and without a preference.
     pub fn plain(cache: Cache) -> Second {
-        Second { cache, srrip: false, keeps_parts: false, lost: Vec::new() }
+        Second { cache, srrip: false, keeps_parts: false, keeper: None, lost: Vec::new() }
     }
 
     /// A reference; whether the line is there.
@@ -60,6 +63,7 @@ impl Second {
     #[inline(always)]
     pub fn insert(&mut self, number: u64, dirty: bool) -> Option<Line> {
         let victim = match (self.srrip, self.keeps_parts) {
+            (false, false) if self.keeper.is_some() => self.insert_kept(number, dirty),
             (false, false) => self.cache.insert(number, Attr(0), dirty),
             (false, true) => self.insert_lru(number, dirty),
             (true, _) => self.insert_srrip(number, dirty),
@@ -74,6 +78,23 @@ impl Second {
     #[cold]
     fn lose(&mut self, victim: Line) {
         self.lost.push(victim.number());
+    }
+
+    #[inline(never)]
+    fn insert_kept(&mut self, number: u64, dirty: bool) -> Option<Line> {
+        self.keeper.as_mut()?.insert(&mut self.cache, number, dirty)
+    }
+
+    /// Lines are kept from now on, or are not (FL-6, ITP-2).
+    pub fn keep(&mut self, on: bool) {
+        self.keeper.iter_mut().for_each(|keeper| keeper.set(on));
+    }
+
+    /// This line, if it is there, holds leaves of data pages (ITP-2).
+    pub fn mark_leaf(&mut self, number: u64) {
+        if let Some(line) = self.keeper.as_ref().and_then(|_| self.cache.peek_mut(number)) {
+            line.set_attr(LEAF);
+        }
     }
 
     /// LRU, but the oldest line is passed over if it belongs to a part.

@@ -7,10 +7,12 @@
 
 use super::{Fetched, Item, NONE, PIECE_SHIFT, System};
 use crate::cache::levels::LINE_SHIFT;
+use crate::cache::replacement::Pressure;
 use crate::cache::{At, Levels};
-use crate::tlb::{Lookup, Outcome, Tlb, Unfiltered};
+use crate::tlb::{Foresees, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
 use farreach_types::counts::{CacheCounts, LineCounts, SystemCounts, TlbCounts};
+use farreach_types::event::Kind;
 use farreach_types::params::Params;
 use farreach_types::translation::{PageTableView, Translation};
 
@@ -67,6 +69,8 @@ pub struct Mmu {
     misses: Vec<Item>,
     /// The latest fetches of the span, last first, if the TLB needs them.
     fetched: Vec<Fetched>,
+    /// For caches that keep lines of tables, with the item that was looked up last.
+    pressure: Option<(Pressure, Item)>,
 }
 
 impl Mmu {
@@ -99,6 +103,7 @@ impl Mmu {
             program: Default::default(),
             misses: Vec::new(),
             fetched: Vec::new(),
+            pressure: Pressure::new(params).map(|pressure| (pressure, Item::piece_of(Kind::Fetch, NONE >> 2))),
         })
     }
 
@@ -137,6 +142,7 @@ impl Mmu {
         }
         if answer.outcome != Outcome::Hit {
             self.misses.push(item);
+            self.pressure.iter_mut().for_each(|(pressure, _)| pressure.walked());
         }
         if cfg!(debug_assertions) {
             let found = self.tlb.probe(at.asid, at.vpn, at.kind);
@@ -163,6 +169,37 @@ impl Mmu {
         self.exchange();
         change(&mut *self.tlb, &mut self.unfiltered);
         self.exchange();
+    }
+
+    /// Counts a lookup for the caches (FL-6, ITP-2). An item that repeats the one before is none: of fetches from one
+    /// piece the loop leaves some out.
+    #[inline(never)]
+    fn count(&mut self, item: Item) {
+        let Some((pressure, last)) = &mut self.pressure else { return };
+        if std::mem::replace(last, item) != item
+            && let Some(high) = pressure.looked_up()
+        {
+            self.caches.keep(high);
+        }
+    }
+
+    /// See [`System::run`]. `COUNTS`: lookups are counted for the caches.
+    #[inline]
+    fn run_span<const COUNTS: bool>(&mut self, span: &[Item], table: &dyn PageTableView) {
+        for (index, &item) in span.iter().enumerate() {
+            if COUNTS {
+                self.count(item);
+            }
+            let base = match self.filter.get(item.kind_index(), item.vpn()) {
+                Some(base) => base,
+                None => self.look_up(item, index, table),
+            };
+            let in_page = item.piece() >> (LINE_SHIFT - PIECE_SHIFT) & ((1 << (BASE_SHIFT - LINE_SHIFT)) - 1);
+            let line = base | in_page;
+            if self.last[item.kind_index()] != line {
+                self.reference(item, line);
+            }
+        }
     }
 
     /// A reference of the program to a line.
@@ -210,17 +247,7 @@ impl Mmu {
 impl System for Mmu {
     fn run(&mut self, asid: Asid, span: &[Item], table: &dyn PageTableView) {
         debug_assert_eq!(asid, self.asid);
-        for (index, &item) in span.iter().enumerate() {
-            let base = match self.filter.get(item.kind_index(), item.vpn()) {
-                Some(base) => base,
-                None => self.look_up(item, index, table),
-            };
-            let in_page = item.piece() >> (LINE_SHIFT - PIECE_SHIFT) & ((1 << (BASE_SHIFT - LINE_SHIFT)) - 1);
-            let line = base | in_page;
-            if self.last[item.kind_index()] != line {
-                self.reference(item, line);
-            }
-        }
+        if self.pressure.is_some() { self.run_span::<true>(span, table) } else { self.run_span::<false>(span, table) }
     }
 
     fn needs_fetches(&mut self) -> Option<String> {
@@ -243,6 +270,14 @@ impl System for Mmu {
 
     fn wants_maps(&mut self) -> bool {
         self.tlb.on_map().is_some()
+    }
+
+    fn faulting(&mut self, asid: Asid, vpn: Vpn) {
+        self.tlb.faulting(asid, vpn);
+    }
+
+    fn foresees(&mut self) -> Option<&mut dyn Foresees> {
+        self.tlb.foresees()
     }
 
     fn demoted(&mut self, asid: Asid, pages: VpnRange) {

@@ -26,6 +26,7 @@ pub use softvm::Softvm;
 pub use space::{Entered, Segment, Space};
 pub use tag_latch::{Label, TagLatch, TagLatchError};
 
+use crate::tlb::Foresees;
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
 use farreach_types::counts::{CacheCounts, SystemCounts, TlbCounts};
 use farreach_types::event::Kind;
@@ -133,6 +134,16 @@ pub trait System: Send {
     /// own (PT-1).
     fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
         let _ = (asid, pages, table);
+    }
+
+    /// A reference to this page ends in a page fault: nothing maps it (PT-4).
+    fn faulting(&mut self, asid: Asid, vpn: Vpn) {
+        let _ = (asid, vpn);
+    }
+
+    /// Its TLB, if that must know what comes.
+    fn foresees(&mut self) -> Option<&mut dyn Foresees> {
+        None
     }
 
     /// Whether [`System::mapped`] matters to it.

@@ -26,6 +26,7 @@
 //! see [`filter`](super::filter).
 
 use super::filter::Unfiltered;
+use super::future::Future;
 use crate::cache::Port;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
@@ -156,6 +157,10 @@ pub trait Capabilities {
     fn set_bits(&self, _largest: u8) -> Result<Range<u32>, String> {
         Err("it has an array whose entries are not in sets of pages".into())
     }
+    /// It must know what comes.
+    fn foresees(&mut self) -> Option<&mut dyn Foresees> {
+        None
+    }
     /// Nobody can look into it: it lists no entries, need not answer probes, and counts misses alone for sure. The
     /// laboratory repeats a sample of its filtered lookups (see [`filter`](super::filter)).
     fn opaque(&self) -> bool {
@@ -204,11 +209,24 @@ pub trait OnFetch {
     fn because_of(&mut self) -> String;
 }
 
+/// A design that must know what comes (REP-1). It is driven by a stream twice: a first one, whose counts mean nothing,
+/// learns, and a second one, built from the same keys, is given what was learned before its first event.
+pub trait Foresees {
+    /// What the first pass has learned. It is taken out.
+    fn learned(&mut self) -> Future;
+    /// This is the second pass.
+    fn knows(&mut self, future: Future);
+    /// Why it cannot go on, if so. Asked after each batch.
+    fn failure(&mut self) -> Option<String>;
+}
+
 /// A design with tables of its own of what the page table maps (PT-1), which follow every change of it. It is told when
 /// the page table, and `table`, have the change already, and before the next lookup.
 pub trait OnMap {
     /// These pages are mapped now and were not, or are parts of larger or smaller pages than before.
     fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView);
+    /// A lookup of this page ends in a page fault: nothing maps it. [`OnMap::mapped`] follows.
+    fn faulting(&mut self, _asid: Asid, _vpn: Vpn) {}
     /// These pages, as far as there are any, may not be mapped any more, or elsewhere. [`Tlb::invalidate`] comes
     /// before.
     fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView);
@@ -268,6 +286,12 @@ impl dyn Tlb + '_ {
     pub fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
         if let Some(design) = self.on_map() {
             design.mapped(asid, pages, table);
+        }
+    }
+    /// See [`OnMap::faulting`].
+    pub fn faulting(&mut self, asid: Asid, vpn: Vpn) {
+        if let Some(design) = self.on_map() {
+            design.faulting(asid, vpn);
         }
     }
     /// See [`OnMap::unmapped`].

@@ -8,21 +8,23 @@
 //!   (`parts/hierarchy`).
 //! * [`keys`]: the keys that several designs share.
 //!
-//! Imports go one way: registry, designs, parts, contract, filter.
+//! Imports go one way: registry, designs, parts, contract, filter and future.
 
 pub mod contract;
 pub mod designs;
 pub mod filter;
+mod future;
 pub mod keys;
 pub mod parts;
 mod registry;
 
 pub use contract::{
-    Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnDemotion, OnFetch, OnMap, OnSegment, OnSwitch,
-    OnThread, Outcome, Timed, Tlb,
+    Answer, Capabilities, Design, EntryBits, EntryView, Foresees, Lookup, OnDemotion, OnFetch, OnMap, OnSegment,
+    OnSwitch, OnThread, Outcome, Timed, Tlb,
 };
 pub use designs::segment;
 pub use filter::Unfiltered;
+pub use future::Future;
 pub use parts::additions::{self, range};
 pub use parts::hierarchy::{ArrayShape, array_shapes, cores, host, walk, walk_caches};
 pub use parts::second_levels;

@@ -9,8 +9,8 @@ use super::parts::hierarchy::host::{self, HOST};
 use super::parts::hierarchy::walk_caches::{self, PWC_KIND};
 use super::parts::second_levels::{self, SECOND_LEVEL, clustered::CLUSTER_BESIDE};
 use super::parts::store::policies::{self, L2_REPLACEMENT};
-use super::parts::tables::{self, TABLE};
-use crate::cache::levels::CACHE_L2_REPLACEMENT;
+use super::parts::tables::{self, TABLE, TABLE_SCOPE};
+use crate::cache::replacement::{self, CACHE_L2_REPLACEMENT};
 use farreach_types::params::{Key, Params};
 use serde_json::{Map, Value as Json};
 
@@ -39,17 +39,18 @@ pub fn design(kind: &str) -> Option<&'static Design> {
 pub type Choice = (&'static Key, fn(&str) -> Option<&'static [&'static Key]>);
 
 /// The keys that choose parts of a hierarchy. Parts have keys that choose, too, behind those that choose them.
-pub const CHOICES: [Choice; 6] = [
+pub const CHOICES: [Choice; 7] = [
     (&BEHIND, |name| additions::listed(name).map(|listed| listed.keys)),
     (&TABLE, |name| tables::listed(name).map(|listed| listed.keys)),
     (&SECOND_LEVEL, second_levels::keys),
     (&L2_REPLACEMENT, |name| policies::listed(name).map(|listed| listed.keys)),
     (&PWC_KIND, |name| walk_caches::listed(name).map(|listed| listed.keys)),
+    (&CACHE_L2_REPLACEMENT, replacement::keys),
     (&HOST, |name| host::listed(name).map(|listed| listed.keys)),
 ];
 
 /// Keys that came after results of the parts that they belong to. Results do not name them at their defaults (HW-4).
-const LATER: [&Key; 3] = [&CACHE_L2_REPLACEMENT, &RUN_BEYOND, &CLUSTER_BESIDE];
+const LATER: [&Key; 3] = [&RUN_BEYOND, &CLUSTER_BESIDE, &TABLE_SCOPE];
 
 /// The keys of a design in a machine with these values: its own, and those of the parts that the values choose. Another
 /// second level than arrays of pages has no use for their keys.

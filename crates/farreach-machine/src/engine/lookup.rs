@@ -130,6 +130,9 @@ impl Engine {
         let clock = self.clock();
         let Group { os, designs, memory_profile } = &mut self.groups[g];
         memory_profile.before(clock, os);
+        if os.announces_maps() && os.pte(asid, vpn).is_none() {
+            designs.clone().for_each(|design| self.instances[design].tlb(kind).0.faulting(asid, vpn));
+        }
         let name = &self.instances[designs.start].name;
         os.touch(asid, vpn, kind).map_err(|e| Error::Simulation { machine: name.clone(), what: os.explain(e) })
     }

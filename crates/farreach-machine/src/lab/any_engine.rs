@@ -1,9 +1,11 @@
 //! The engines of a laboratory.
 
 use crate::engine::Engine;
+use crate::instance::TlbInstance;
 use crate::lines::LineEngine;
 use crate::tally::{Footprint, ProcessCounts, Progress, Tally};
 use crate::worker_pool::BatchEngine;
+use farreach_hw::tlb::Foresees;
 use farreach_types::Error;
 use farreach_types::event::Batch;
 
@@ -29,6 +31,27 @@ impl AnyEngine {
             AnyEngine::Lines(engine) => &mut **engine,
         }
     }
+    /// Each TLB of a machine that must know what comes.
+    pub fn foresees(&mut self, at: Location, each: impl FnMut(&mut dyn Foresees)) {
+        match self {
+            AnyEngine::Pages(engine) => of_instance(&mut engine.instances[at.instance]).for_each(each),
+            AnyEngine::Lines(engine) => engine.instances[at.instance].system.foresees().into_iter().for_each(each),
+        }
+    }
+    /// The first machine that cannot go on, for what it has learned or was told of what comes.
+    fn failure(&mut self) -> Option<Error> {
+        let error = |machine: &String, what| Error::Simulation { machine: machine.clone(), what };
+        match self {
+            AnyEngine::Pages(engine) => engine.instances.iter_mut().find_map(|instance| {
+                let what = of_instance(instance).find_map(|tlb| tlb.failure())?;
+                Some(error(&instance.name, what))
+            }),
+            AnyEngine::Lines(engine) => engine.instances.iter_mut().find_map(|instance| {
+                let what = instance.system.foresees()?.failure()?;
+                Some(error(&instance.name, what))
+            }),
+        }
+    }
     pub fn seen(&self) -> Seen<'_> {
         match self {
             AnyEngine::Pages(engine) => {
@@ -43,9 +66,14 @@ impl AnyEngine {
     }
 }
 
+fn of_instance(instance: &mut TlbInstance) -> impl Iterator<Item = &mut dyn Foresees> {
+    instance.each().filter_map(|(tlb, _)| tlb.foresees())
+}
+
 impl BatchEngine for AnyEngine {
     fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
-        self.as_engine().feed(batch)
+        self.as_engine().feed(batch)?;
+        self.failure().map_or(Ok(()), Err)
     }
     fn done(&self) -> bool {
         match self {

@@ -18,10 +18,11 @@ use farreach_types::Error;
 use farreach_types::addr::BASE_SHIFT;
 use farreach_types::params::Params;
 
-/// Engines for these machines, and where each machine is. Machines whose operating systems are described alike share
+/// Engines for `these` of the machines, by index, and where each machine is. Machines whose operating systems are described alike share
 /// one.
 pub(super) fn engines(
     specs: &[MachineSpec],
+    these: &[usize],
     options: &Options,
     observe: Observe,
 ) -> Result<(Vec<AnyEngine>, Vec<Location>), Error> {
@@ -35,7 +36,7 @@ pub(super) fn engines(
         })
     };
     let shape: Vec<usize> = specs.iter().map(shape_of).collect();
-    let (mut lines, mut pages): (Vec<usize>, Vec<usize>) = (0..specs.len()).partition(|&i| specs[i].by_lines());
+    let (mut lines, mut pages): (Vec<usize>, Vec<usize>) = these.iter().partition(|&&i| specs[i].by_lines());
     pages.sort_by_key(|&i| shape[i]);
     lines.sort_by_key(|&i| shape[i]);
     let mut build =

@@ -6,22 +6,24 @@ use crate::hardware::Hardware;
 use crate::instance::Group;
 use crate::spec::MachineSpec;
 use farreach_cost as cost;
+use farreach_hw as hw;
 use farreach_hw::tlb::idle_choices;
 use farreach_types::addr::BASE_SHIFT;
-use farreach_types::counts::{Counts, MachineResult, RESULT_SCHEMA, RunResult, TlbCounts, Workload};
+use farreach_types::counts::{Counts, MachineResult, MemoryUse, RESULT_SCHEMA, RunResult, TABLE, TlbCounts, Workload};
 
 impl Lab {
     /// The result of what was simulated so far, after [`Lab::finish`]. `source`: what ran, for display; `stopped`: why
     /// it ended early, if it did.
     ///
     /// # Panics
-    /// With [`Options::threads`](crate::Options::threads), before [`Lab::finish`].
+    /// With [`Options::threads`](crate::Options::threads), before [`Lab::finish`]. In the first of two passes.
     pub fn result(&mut self, source: &str, stopped: Option<String>) -> RunResult {
         self.result_of(source, stopped, None)
     }
 
     /// As [`Lab::result`], with the number of `instructions` of the program, if they were counted elsewhere.
     pub(crate) fn result_of(&mut self, source: &str, stopped: Option<String>, instructions: Option<u64>) -> RunResult {
+        assert!(!self.is_learning(), "again() comes before result()");
         let limit = self.limit_reached().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
         let engines = self.driver.engines_mut("result()");
         let first = engines[0].seen();
@@ -120,7 +122,12 @@ fn machine(
     }
     let regions = profile.regions(os.labels());
     let (contiguity, segments, compaction) = (os.contiguity(), os.segment_use(), os.compaction_use());
-    let (memory, os) = (os.memory_use(), os.counts());
+    let page_table_bytes = match tlb.parts.get(TABLE) {
+        Some(table) => Some(table.counters.get("table_bytes_most")),
+        None if hw::tlb::walk::walks(&spec.params) => os.radix_bytes(),
+        None => None,
+    };
+    let (memory, os) = (MemoryUse { page_table_bytes, ..os.memory_use() }, os.counts());
     let counts = Counts { tlb, os };
     let mut cost = match (spec.hardware, &system) {
         (Hardware::Tlb(design), _) => {

@@ -181,9 +181,12 @@ impl LineEngine {
             Kind::Store => Attr::WRITE,
         };
         // Only a fault changes anything for the machines.
-        let faults = self.os.pte(asid, Vpn(vpn)).is_none_or(|pte| pte.attr.0 & needs == 0);
-        if faults {
+        let pte = self.os.pte(asid, Vpn(vpn));
+        if pte.is_none_or(|pte| pte.attr.0 & needs == 0) {
             self.flush()?;
+        }
+        if pte.is_none() {
+            self.instances.iter_mut().for_each(|instance| instance.system.faulting(asid, Vpn(vpn)));
         }
         self.memory_profile.before(self.tally.lookups().total(), &self.os);
         if let Err(e) = self.os.touch(asid, Vpn(vpn), kind) {

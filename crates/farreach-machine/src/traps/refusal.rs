@@ -3,7 +3,7 @@
 use crate::filter::MAX_DESIGNS;
 use crate::spec::MachineSpec;
 use farreach_hw::tlb::range::RANGE_ORDER;
-use farreach_hw::tlb::{cores, keys};
+use farreach_hw::tlb::{cores, keys, policies};
 use farreach_types::Error;
 
 /// Refuses machines that need to see more than traps show.
@@ -58,6 +58,9 @@ fn refusal(spec: &MachineSpec) -> Option<String> {
     if first_level == "used-bit" && params.has(keys::FILL_SETS_USED.name) && !params.flag(keys::FILL_SETS_USED.name) {
         let why = "the reference that missed is repeated, and sets the used bit; fill_sets_used must be true";
         return refuse(keys::FILL_SETS_USED.name, "false", why);
+    }
+    if let Some(policy) = policies::foresees(params) {
+        return Some(format!("{policy} cannot be driven by traps: it must know what comes, and a run comes once"));
     }
     if text(RANGE_ORDER.name) == "first" {
         let why = "ranges in front of the first level see every reference; range_order must be parallel or serial";

@@ -241,7 +241,8 @@ fn mremap_adds_pages_with_the_rights_of_the_end() {
 #[test]
 fn sizes_below_the_base_page_are_refused() {
     let refused = |text: &str| {
-        MachineSpec::parse(text, 0).and_then(|s| farreach_machine::Lab::new(vec![s], Default::default())).err()
+        let options = farreach_machine::Options { twice: true, ..Default::default() };
+        MachineSpec::parse(text, 0).and_then(|s| farreach_machine::Lab::new(vec![s], options)).err()
     };
     for (text, words) in [
         ("t94/superpage:page_size=16K", "sizes must begin with page_size, 16K"),

@@ -11,6 +11,7 @@ mod kernel_segment;
 mod mmu;
 mod nested;
 mod pages;
+mod passes;
 mod relocate;
 mod run_oracle;
 mod sampling;

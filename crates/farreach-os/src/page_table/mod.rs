@@ -8,6 +8,7 @@
 pub mod entry;
 mod leaf;
 mod scan;
+mod upper;
 
 use crate::bits;
 use entry::Entry;
@@ -16,6 +17,7 @@ use farreach_types::translation::Pte;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use leaf::{Alike, LEAF, Leaf, count, page_bits};
+use upper::Upper;
 
 /// Leaf tables by leading page number; memory grows with what is mapped.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +25,7 @@ pub struct PageTable {
     index: HashMap<u64, u32, FixedState>,
     leaves: Vec<Leaf>,
     free: Vec<u32>,
+    upper: Upper,
     present: u64,
 }
 
@@ -30,6 +33,12 @@ impl PageTable {
     /// Mapped base pages.
     pub fn present(&self) -> u64 {
         self.present
+    }
+
+    /// Nodes of a radix tree of four levels with these pages. As Linux does, it keeps the leaf tables of pages that are
+    /// parts of a superpage, so that one can be split.
+    pub fn nodes(&self) -> u64 {
+        (self.index.len() + self.upper.nodes()) as u64
     }
 
     /// The entry of a page, if it is mapped.
@@ -72,6 +81,7 @@ impl PageTable {
     /// The leaf table with this number. A new one is an empty run with this shared entry.
     fn leaf_for(&mut self, number: u64, common: Entry) -> &mut Leaf {
         let leaf = *self.index.entry(number).or_insert_with(|| {
+            self.upper.enter(number);
             let empty = Leaf::Run(Box::new(Alike { common, ..Alike::default() }));
             match self.free.pop() {
                 Some(slot) => {
@@ -163,6 +173,7 @@ impl PageTable {
                 // An empty leaf may hold much memory that is of no use.
                 self.leaves[slot as usize] = Leaf::Run(Box::default());
                 self.index.remove(&number);
+                self.upper.leave(number);
                 self.free.push(slot);
             }
         }

@@ -5,13 +5,14 @@ use super::*;
 pub(crate) const STUDY: Study = Study {
     id: "since-tables",
     title: "Page tables and walk caches: references and steps of walks, memory of tables, cycles through caches",
-    rules: "HW-7, PT-1, WC-1 to WC-5",
+    rules: "HW-7, PT-1, FL-6, WC-1 to WC-5",
     plan: |results, set| {
         let mut wanted = grid(programs(set), &[BASE]);
         wanted.extend(grid(walking(results, set), &with_bases(of_kinds(&[Kind::Table, Kind::Cache]))));
         wanted.extend(grid(walking(results, set), &[BASE_PRINTED]));
         wanted.extend(grid(few(set), &[CUCKOO_GROWN, HASHED_CACHES, HTAB_CACHES, CUCKOO_CACHES]));
         wanted.extend(grid(few(set), &CACHES.map(|c| c.1)));
+        wanted.extend(grid(few(set), &PRIORITY));
         wanted.extend(grid(few(set), &[LEARNED_CACHES, LEARNED_MAPPED]));
         wanted.extend(grid(few(set), &MAPPED_CACHES));
         wanted.extend(MAPPED.iter().flat_map(|p| IN_A_ROW.map(|m| Request::machine(p, m))));
@@ -27,6 +28,12 @@ pub(crate) const HASHED_CACHES: &str = "since/hashed:ht_load=0.5,walk_cost=cache
 pub(crate) const HTAB_CACHES: &str = "since/htab:walk_cost=caches";
 /// Elastic cuckoo, through caches.
 pub(crate) const CUCKOO_CACHES: &str = "since/cuckoo:walk_cost=caches";
+/// Flattened, and the radix tree and the flattened table with priority in caches.
+pub(crate) const PRIORITY: [&str; 3] = [
+    "since/flat:walk_cost=caches",
+    "since/base:walk_cost=caches,cache_l2_replacement=pt_priority",
+    "since/pt-priority",
+];
 /// Learned, through caches.
 pub(crate) const LEARNED_CACHES: &str = "since/learned:walk_cost=caches";
 /// Learned, with memory that is mapped when it is asked for.
@@ -122,7 +129,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         caches.column(&p.name, Origin::Measured, "cycles");
         caches.column(&p.name, Origin::Measured, "from memory");
     }
-    for machine in [BASE_CACHES, HASHED_CACHES, HTAB_CACHES, CUCKOO_CACHES, LEARNED_CACHES] {
+    let shown_here = [BASE_CACHES, HASHED_CACHES, HTAB_CACHES, CUCKOO_CACHES, LEARNED_CACHES];
+    for machine in shown_here.into_iter().chain(PRIORITY) {
         let cells = few.iter().flat_map(|p| {
             let per = |n: Option<u64>| Some(n? as f64 / results.misses(&p.name, machine).filter(|&n| n > 0)? as f64);
             [walk_cycles(results, &p.name, machine), from_memory(results, &p.name, machine)].map(|n| Cell::from(per(n)))

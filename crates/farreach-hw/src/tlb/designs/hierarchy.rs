@@ -1,9 +1,11 @@
 //! The MMU of a current processor: first-level TLBs, a second level, a walker (DS13-36). And kinds that are names for
 //! such a machine with an addition, or a second level, that it always has.
 
+use crate::cache;
 use crate::tlb::contract::{Design, Tlb};
 use crate::tlb::parts::additions::{self, ListedAddition, range, runs};
 use crate::tlb::parts::hierarchy::cores::on_cores;
+use crate::tlb::parts::hierarchy::foresight;
 use crate::tlb::parts::hierarchy::host::{self, Entries};
 use crate::tlb::parts::hierarchy::{FIRST_LEVEL_KEYS, Hierarchy, OPEN_KEYS, Paging, check_replacement};
 use crate::tlb::parts::second_levels::{self, ListedSecondLevel, clustered};
@@ -77,8 +79,9 @@ fn build(params: &Params, kind: &str, entries: Entries, always: Always) -> Resul
         (second.check)(params)?;
     }
     check_replacement(params)?;
+    cache::replacement::check_replacement(params)?;
     tables::check(params)?;
-    additions::chosen(params, additions)?;
+    foresight::check(params, &additions::chosen(params, additions)?)?;
     on_cores(params, |params| {
         Ok(match chosen.or(second) {
             None => Box::new(Hierarchy::new(params, Paging::new(params)?, additions)?),

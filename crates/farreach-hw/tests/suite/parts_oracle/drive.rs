@@ -23,6 +23,8 @@ pub(super) trait Plain {
     fn referred(&mut self, _look: &Look) {}
     /// The world has it already.
     fn change(&mut self, asid: u32, pages: VpnRange, split: bool, world: &World);
+    /// A lookup ends in a page fault, before the page is mapped (PT-4).
+    fn faulting(&mut self, _asid: u32, _vpn: u64) {}
     /// Pages were mapped that were not, or not in this size.
     fn mapped(&mut self, _asid: u32, _pages: VpnRange, _world: &World) {}
     fn gone(&mut self, asid: u32);
@@ -100,6 +102,11 @@ pub(super) fn stream(seed: u64, setting: &Setting, plain: &mut dyn Plain, fault:
                 continue;
             };
             sums.lookups += 1;
+            let near = look.vpn() ^ [1, 8, 512, 1 << 18][(sums.lookups % 4) as usize];
+            if stream.world.mapping(look.asid(), near).is_none() {
+                with.tlb.faulting(look.at.asid, Vpn(near));
+                plain.faulting(look.asid(), near);
+            }
             let (before, evictions) = (base.second(), base.tlb.counts().evictions);
             let missed = !base.look(&look, &stream.world);
             let answered = with.look(&look, &stream.world);

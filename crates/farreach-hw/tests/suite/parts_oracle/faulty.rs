@@ -147,6 +147,9 @@ impl OnMap for Faulty {
             self.event(|tlb| tlb.mapped(asid, pages, table));
         }
     }
+    fn faulting(&mut self, asid: Asid, vpn: Vpn) {
+        self.event(|tlb| tlb.faulting(asid, vpn));
+    }
     fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
         if self.fault != UnmapForgotten {
             self.event(|tlb| tlb.unmapped(asid, pages, table));

@@ -47,6 +47,8 @@ fn neighbours(all: &[(u64, u64, u64)], first: u64) -> Vec<usize> {
 
 pub(super) struct Tabled {
     pub model: Model,
+    /// The machine's table counts the references of walks that fail.
+    pub counts_faults: bool,
     /// What the model has: process and first page, order.
     pub held: BTreeMap<(u32, u64), u8>,
 }
@@ -116,6 +118,12 @@ impl Plain for Tabled {
         false
     }
 
+    fn faulting(&mut self, asid: u32, vpn: u64) {
+        if self.counts_faults {
+            self.table().walk(asid, vpn);
+        }
+    }
+
     fn change(&mut self, asid: u32, pages: VpnRange, split: bool, world: &World) {
         if split {
             return self.mapped(asid, pages, world);
@@ -155,8 +163,11 @@ impl Plain for Tabled {
 
     fn counts(&self) -> BTreeMap<&'static str, u64> {
         let mut counts = self.all();
-        for name in ["walks", "references", "steps", "fault_references"] {
+        for name in ["walks", "references", "steps"] {
             counts.remove(name);
+        }
+        if !self.counts_faults {
+            counts.remove("fault_references");
         }
         if let Model::Dmt(..) = self.model {
             for name in ["table_bytes", "table_bytes_most", "table_contiguous", "resizes", "moves"] {

@@ -21,7 +21,8 @@ type Keys = Vec<(&'static str, String)>;
 fn made(mut setting: Setting, name: &str, keys: Keys, model: Model) -> (Setting, Box<dyn Plain>) {
     setting.keys = keys;
     setting.keys.push(("table", name.to_owned()));
-    (setting, Box::new(Tabled { model, held: BTreeMap::new() }))
+    let counts_faults = ["hashed", "clustered", "cuckoo", "me-hpt"].contains(&name);
+    (setting, Box::new(Tabled { model, counts_faults, held: BTreeMap::new() }))
 }
 
 pub(super) fn hashed(dice: &mut Dice) -> (Setting, Box<dyn Plain>) {

@@ -154,15 +154,20 @@ impl Outcome {
 
 pub fn lab(machines: &[&str], plain: bool, threads: usize) -> Lab {
     let specs = machines.iter().map(|m| MachineSpec::parse(m, 7).unwrap()).collect();
-    Lab::new(specs, Options { plain, seed: 7, threads, ..Options::default() }).unwrap()
+    Lab::new(specs, Options { plain, seed: 7, threads, twice: true, ..Options::default() }).unwrap()
 }
 
 pub fn run_batches(machines: &[&str], batches: &[Batch], plain: bool, threads: usize) -> Outcome {
     let mut lab = lab(machines, plain, threads);
-    for batch in batches {
-        lab.feed(batch).unwrap();
+    loop {
+        for batch in batches {
+            lab.feed(batch).unwrap();
+        }
+        lab.finish().unwrap();
+        if !lab.again().unwrap() {
+            break;
+        }
     }
-    lab.finish().unwrap();
     Outcome { result: lab.result("test", None), entries: lab.entries() }
 }
 

@@ -2,7 +2,7 @@
 //! for all other references. Or several segments (F-20): then the system pins the largest ranges of the process
 //! (RMM15-1) in the registers, without a range TLB.
 
-use crate::cache::Port;
+use crate::cache::{self, Port};
 use crate::nested::Hypervisor;
 use registers::{Held, One, Registers};
 mod registers;
@@ -16,6 +16,7 @@ use crate::tlb::parts::hierarchy::cores::on_cores;
 pub use crate::tlb::parts::hierarchy::host::VM_EXIT_CYCLES;
 use crate::tlb::parts::hierarchy::host::{self, Entries, GUEST, HOST, Host};
 use crate::tlb::parts::hierarchy::{self, Guest, Hierarchy, KEYS, Paging, check_replacement};
+use crate::tlb::parts::store::policies;
 use crate::tlb::parts::{additions, tables};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
@@ -61,6 +62,8 @@ pub const DESIGN: Design = Design {
         host::check(params, "kind = segment", Entries::Segment { served: params.text(SERVED_BY.name) != "pages" })?;
         check_kernel(params)?;
         check_replacement(params)?;
+        cache::replacement::check_replacement(params)?;
+        check_foresight(params)?;
         tables::check(params)?;
         additions::chosen(params, &[])?;
         on_cores(params, |params| Ok(Box::new(SegmentTlb::new(params)?)))
@@ -68,6 +71,12 @@ pub const DESIGN: Design = Design {
     bits: |_| None,
     reach: hierarchy::reach, // of the page TLBs: segments have no largest size
 };
+
+/// Refuses policies of the second level that must know what comes.
+fn check_foresight(params: &Params) -> Result<(), String> {
+    let Some(policy) = policies::foresees(params) else { return Ok(()) };
+    Err(format!("{policy} is not allowed with kind = segment: it is defined where all lookups reach TLBs (REP-1)"))
+}
 
 /// Refuses `kernel_segment` with keys that exclude it.
 fn check_kernel(params: &Params) -> Result<(), String> {

@@ -1,10 +1,12 @@
 //! What a hierarchy can do beside answering: events that matter to its parts.
 
 use super::asked::Placed;
+use super::foresight::Foresight;
 use super::{Hierarchy, SecondLevel, side};
 use crate::cache::Port;
-use crate::tlb::contract::{Capabilities, OnDemotion, OnFetch, OnMap, OnSwitch, Timed};
+use crate::tlb::contract::{Capabilities, Foresees, OnDemotion, OnFetch, OnMap, OnSwitch, Timed};
 use crate::tlb::filter::Unfiltered;
+use crate::tlb::future::Future;
 use crate::tlb::parts::additions::Account;
 use crate::tlb::parts::store::geometry::{ALL_BITS, common};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
@@ -27,6 +29,9 @@ impl<S: SecondLevel + 'static> Capabilities for Hierarchy<S> {
     }
     fn on_map(&mut self) -> Option<&mut dyn OnMap> {
         if self.tables.is_some() || self.walker.follows_changes() { Some(self) } else { None }
+    }
+    fn foresees(&mut self) -> Option<&mut dyn Foresees> {
+        if self.second.foresights().is_empty() { None } else { Some(self) }
     }
     fn port(&mut self) -> Option<&mut Port> {
         Some(&mut self.port).filter(|port| port.by_caches())
@@ -103,11 +108,33 @@ impl<S: SecondLevel + 'static> OnMap for Hierarchy<S> {
         }
     }
 
+    fn faulting(&mut self, asid: Asid, vpn: Vpn) {
+        if let Some(tables) = &mut self.tables {
+            tables.faulting(asid, vpn, &mut self.counts);
+        }
+    }
+
     fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
         self.walker.unmapped(asid, pages, table, &mut self.counts);
         if let Some(tables) = &mut self.tables {
             tables.unmapped(asid, pages, table, &mut self.counts);
         }
+    }
+}
+
+impl<S: SecondLevel + 'static> Foresees for Hierarchy<S> {
+    fn learned(&mut self) -> Future {
+        Future(self.second.foresights().into_iter().map(Foresight::learned).collect())
+    }
+
+    fn knows(&mut self, future: Future) {
+        let levels = self.second.foresights();
+        assert_eq!(levels.len(), future.0.len(), "the passes are of machines with equal keys");
+        levels.into_iter().zip(future.0).for_each(|(level, uses)| level.knows(uses));
+    }
+
+    fn failure(&mut self) -> Option<String> {
+        self.second.foresights().iter().find_map(|level| level.failure().map(str::to_owned))
     }
 }
 

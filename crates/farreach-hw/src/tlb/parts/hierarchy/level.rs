@@ -1,5 +1,6 @@
 //! One level of a TLB hierarchy: arrays of entries, each for one page size or several.
 
+use super::foresight::Foresight;
 use crate::tlb::contract::EntryView;
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::keys::L1_REPLACEMENT;
@@ -86,6 +87,8 @@ pub(in crate::tlb) struct Level {
     arrays: Vec<Store<Mapping>>,
     /// The sizes it has, ascending, each with its array.
     sizes: Vec<(u8, usize)>,
+    /// For policies that want to know what comes.
+    pub(super) foresight: Option<Box<Foresight>>,
 }
 
 /// How one array of a level is described.
@@ -180,7 +183,7 @@ impl Level {
             arrays.iter().enumerate().flat_map(|(i, (orders, _))| orders.iter().map(move |&o| (o, i))).collect();
         sizes.sort_unstable();
         let arrays = (0..).zip(&arrays).map(|(i, (_, geometry))| store(*geometry, i)).collect::<Result<Vec<_>, _>>()?;
-        Ok((!arrays.is_empty()).then_some(Level { arrays, sizes }))
+        Ok((!arrays.is_empty()).then_some(Level { arrays, sizes, foresight: None }))
     }
 
     /// As [`Level::new`], for a first level: it must have an array for base pages, and may have a policy of its own.
@@ -203,11 +206,20 @@ impl Level {
 
     /// As [`Level::new`], with a policy of the registry, for a level whose lookups are never filtered.
     pub fn with_listed(params: &Params, key: &str, seed: u64, policy: &Listed) -> Result<Option<Level>, String> {
-        Level::with(params, key, |geometry, i| Store::with_listed(geometry, policy, params, seed.wrapping_add(i)))
+        let store = |geometry, i| Store::with_listed(geometry, policy, params, seed.wrapping_add(i));
+        let mut level = Level::with(params, key, store)?;
+        if let Some(level) = level.as_mut().filter(|_| policy.foresees) {
+            let orders = level.sizes.iter().map(|&(order, _)| order).collect();
+            level.foresight = Some(Box::new(Foresight::new(params, orders)));
+        }
+        Ok(level)
     }
 
-    /// A lookup reaches the level, which its policy wants to know.
-    pub fn looked_up(&mut self, at: Access) {
+    /// A lookup reaches the level, which its policy wants to know. A fill for it would make an entry of `order`, if any.
+    pub fn looked_up(&mut self, (asid, vpn): (Asid, Vpn), order: Option<u8>, mut at: Access) {
+        if let Some(foresight) = &mut self.foresight {
+            at.next_use = foresight.looked_up((asid, vpn), order);
+        }
         self.arrays.iter_mut().for_each(|array| array.looked_up(at));
     }
 
@@ -319,7 +331,7 @@ impl Level {
         );
         if order > 0 {
             let covered = VpnRange { start: vpn.align_down(order.into()), pages: 1 << order };
-            counts.covered_drops += self.drop_overlapping(asid, covered, 0, unfiltered);
+            counts.covered_drops += self.drop_entries(asid, covered, 0, unfiltered);
         }
         let array = self.sizes.iter().find(|&&(o, _)| o == order).expect("one of its sizes").1;
         let store = &mut self.arrays[array];
@@ -336,6 +348,13 @@ impl Level {
 
     /// Drops the entries of at least `from` that share a page with the range and returns how many there were.
     pub fn drop_overlapping(&mut self, asid: Asid, range: VpnRange, from: u8, unfiltered: &mut Unfiltered) -> u64 {
+        if let Some(foresight) = &mut self.foresight {
+            foresight.dropped(asid, range, from);
+        }
+        self.drop_entries(asid, range, from, unfiltered)
+    }
+
+    fn drop_entries(&mut self, asid: Asid, range: VpnRange, from: u8, unfiltered: &mut Unfiltered) -> u64 {
         let mut dropped = 0;
         for &(order, array) in self.sizes.iter().filter(|&&(order, _)| order >= from) {
             dropped += self.arrays[array].drop_overlapping(asid, range, order, unfiltered);
@@ -344,10 +363,16 @@ impl Level {
     }
 
     pub fn drop_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) -> u64 {
+        if let Some(foresight) = &mut self.foresight {
+            foresight.dropped_space(asid);
+        }
         self.arrays.iter_mut().map(|a| a.drop_space(asid, unfiltered)).sum()
     }
 
     pub fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) -> u64 {
+        if let Some(foresight) = &mut self.foresight {
+            foresight.switched(to);
+        }
         self.arrays.iter_mut().map(|a| a.switch(to, unfiltered)).sum()
     }
 

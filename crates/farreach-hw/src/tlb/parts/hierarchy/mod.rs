@@ -9,6 +9,7 @@ mod asked;
 mod capabilities;
 pub mod cores;
 mod distances;
+pub(in crate::tlb) mod foresight;
 pub mod host;
 mod keys;
 pub(in crate::tlb) mod level;

@@ -1,6 +1,7 @@
 //! The second level of page TLBs.
 
 use super::cores::CORES;
+use super::foresight::Foresight;
 use super::host::GUEST;
 use super::level::Level;
 use super::walk::{leaf_level, radix};
@@ -111,9 +112,9 @@ impl Paging {
 }
 
 impl SecondLevel for Paging {
-    fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
+    fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
         if self.policy.is_some() {
-            self.looked_up(at.kind);
+            self.looked_up(at, pte.order);
         }
         let (level, ignored_report) = self.at_work(at.kind)?;
         let leaf = level.lookup(at.asid, at.vpn, ignored_report)?;
@@ -146,6 +147,10 @@ impl SecondLevel for Paging {
     fn pc(&mut self) -> Option<(&mut u64, &'static str)> {
         let policy = self.policy.filter(|policy| policy.needs_pc)?;
         Some((&mut self.pc, policy.name))
+    }
+
+    fn foresights(&mut self) -> Vec<&mut Foresight> {
+        self.levels().filter_map(Level::foresight).collect()
     }
 
     fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool) -> u64 {
@@ -195,21 +200,26 @@ impl SecondLevel for Paging {
 impl Paging {
     /// Fills a page of a mapping of `2^order` pages, if it holds such pages.
     fn take(&mut self, at: Lookup, page: Translation, order: u8, counts: &mut TlbCounts) -> Option<Victim> {
-        let (fracture, radix) = (self.fracture, self.radix);
+        let fit = self.fitting(at.kind, order)?;
         let (level, ignored_report) = self.at_work(at.kind)?;
-        let own = |fit: &u8| fracture || leaf_level(*fit, radix) == leaf_level(order, radix);
-        let fit = level.fitting(order).filter(own)?;
         let evictions = counts.evictions;
         level.fill((at.asid, at.vpn), page, fit, counts, ignored_report);
         (counts.evictions > evictions).then(|| level.victim(fit))
     }
 
-    /// A lookup reaches the level of this side, which the policy wants to know.
+    /// The order of the entry of a page of a mapping of `2^order` pages; `None`: the level of this side does not hold it.
+    fn fitting(&self, kind: Kind, order: u8) -> Option<u8> {
+        let own = |fit: &u8| self.fracture || leaf_level(*fit, self.radix) == leaf_level(order, self.radix);
+        self.level(kind)?.fitting(order).filter(own)
+    }
+
+    /// A lookup of a page of a mapping of `2^order` pages reaches the level of its side, which the policy wants to know.
     #[cold]
-    fn looked_up(&mut self, kind: Kind) {
-        let access = Access { fetch: kind == Kind::Fetch, pc: self.pc };
-        if let Some((level, _)) = self.at_work(kind) {
-            level.looked_up(access);
+    fn looked_up(&mut self, at: Lookup, order: u8) {
+        let fit = self.fitting(at.kind, order);
+        let access = Access { fetch: at.kind == Kind::Fetch, pc: self.pc, ..Access::default() };
+        if let Some((level, _)) = self.at_work(at.kind) {
+            level.looked_up((at.asid, at.vpn), fit, access);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a second level is.
 
+use super::foresight::Foresight;
 use super::walker::Walker;
 use crate::cache::Port;
 use crate::tlb::contract::{EntryView, Lookup};
@@ -29,6 +30,10 @@ pub(in crate::tlb) trait SecondLevel: Send {
     /// Where it wants the address of the latest fetch before each lookup (HW-6), and the policy that needs it.
     fn pc(&mut self) -> Option<(&mut u64, &'static str)> {
         None
+    }
+    /// Its levels that must know what comes, in the order in which they are listed.
+    fn foresights(&mut self) -> Vec<&mut Foresight> {
+        Vec::new()
     }
     /// A page walk for a miss is over. Reads what the level wants beside the page's own entry (HW-7). The fill follows.
     fn walked(&mut self, _at: Lookup, _pte: Pte, _rest: &mut Rest) {}
@@ -79,6 +84,9 @@ impl SecondLevel for Box<dyn SecondLevel> {
     }
     fn pc(&mut self) -> Option<(&mut u64, &'static str)> {
         (**self).pc()
+    }
+    fn foresights(&mut self) -> Vec<&mut Foresight> {
+        (**self).foresights()
     }
     fn walked(&mut self, at: Lookup, pte: Pte, rest: &mut Rest) {
         (**self).walked(at, pte, rest);

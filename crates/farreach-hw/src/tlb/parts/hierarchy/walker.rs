@@ -13,6 +13,7 @@ use crate::tlb::parts::store::tag_index::Tag;
 use crate::tlb::parts::tables::Walked;
 use farreach_types::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange};
 use farreach_types::counts::{MemoryCounts, TlbCounts};
+use farreach_types::event::Kind;
 use farreach_types::params::Params;
 use farreach_types::translation::{PageTableView, Pte};
 
@@ -104,6 +105,7 @@ impl Walker {
             path,
             nested,
             page: pte.pfn,
+            is_data: at.kind != Kind::Fetch,
             nodes: nodes.as_mut(),
             host: host.as_mut(),
             part: *part,
@@ -219,6 +221,8 @@ struct Demand<'a> {
     nested: Nested,
     /// The frame at its end.
     page: Pfn,
+    /// Whether a load or store wants it.
+    is_data: bool,
     nodes: Option<&'a mut Nodes>,
     host: Option<&'a mut Host>,
     part: Option<usize>,
@@ -234,7 +238,7 @@ impl WithCaches for Demand<'_> {
 
     #[inline]
     fn with<C: WalkCache>(self, caches: &mut C) {
-        let Demand { path, nested, page, mut nodes, mut host, part, counts, port } = self;
+        let Demand { path, nested, page, is_data, mut nodes, mut host, part, counts, port } = self;
         let Path { asid, vpn, leaf, levels, .. } = path;
         counts.walk.walks += 1;
         if nodes.is_none() && caches.is_none() {
@@ -271,7 +275,12 @@ impl WithCaches for Demand<'_> {
                 if let Some(host) = host.as_mut().filter(|_| !is_known) {
                     host.translate(Pfn(address >> BASE_SHIFT), counts, port);
                 }
-                port.node(NodeRead { level, address }, &mut counts.walk_caches);
+                let read = NodeRead { level, address };
+                if level == leaf && is_data {
+                    port.leaf(read, &mut counts.walk_caches);
+                } else {
+                    port.node(read, &mut counts.walk_caches);
+                }
             }
             if level > leaf {
                 caches.read(&path, level);

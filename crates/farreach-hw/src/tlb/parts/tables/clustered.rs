@@ -2,8 +2,9 @@
 //! the mappings of a block. Where a superpage covers the block, the node has one mapping, and every block of the
 //! superpage has such a node.
 
-use super::memory::{COLLISIONS, LINE, PTE, WRITES, counted, gave, took};
-use super::{ListedTable, Mapping, Places, Reads, Table, mix};
+use super::memory::{COLLISIONS, LINE, OWN, PTE, WRITES, counted, gave, took};
+use super::{ListedTable, Mapping, Places, Reads, Scope, TABLE_SCOPE, Table, mix};
+use crate::tlb::parts::additions::Counter;
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::counts::OwnCounts;
 use farreach_types::params::{Allowed, Key, Params, SEED};
@@ -22,7 +23,7 @@ pub const CL_BUCKETS: Key = Key {
     name: "cl_buckets",
     default: "16384",
     allowed: Allowed::PowerOfTwo { min: 1, max: 1 << 28 },
-    about: "table = clustered: buckets of each process",
+    about: "table = clustered: buckets of each process, or of all",
 };
 /// CL-3.
 pub const CL_INLINE: Key = Key {
@@ -36,10 +37,11 @@ pub const CL_INLINE: Key = Key {
 pub const LISTED: ListedTable = ListedTable {
     name: "clustered",
     about: "a hash table with chains of nodes, each with the mappings of a block of pages (CL)",
-    keys: &[&CL_PAGES, &CL_BUCKETS, &CL_INLINE],
+    keys: &[&CL_PAGES, &CL_BUCKETS, &CL_INLINE, &TABLE_SCOPE],
     counters: counted! {
         moves: "none here",
         collisions: "nodes of demand walks that had another block",
+        Counter::new("fault_references", "references of walks that ended in a page fault, in no other count"),
     },
     build: |params, _| Ok(Box::new(Clustered::new(params))),
     ..ListedTable::NEW
@@ -50,6 +52,7 @@ const HEADER: u64 = 16;
 
 /// A node of a chain.
 struct Node {
+    asid: Asid,
     block: u64,
     /// Its address, if it is not in the bucket.
     at: u64,
@@ -57,7 +60,7 @@ struct Node {
     pages: Option<u64>,
 }
 
-/// The table of one process.
+/// The table of one process, or of all.
 struct Buckets {
     base: u64,
     /// The newest node last.
@@ -66,6 +69,8 @@ struct Buckets {
 
 /// See the module.
 struct Clustered {
+    scope: Scope,
+    /// By owner.
     tables: HashMap<Asid, Buckets, FixedState>,
     places: Places,
     /// Addresses of nodes that went: of those for pages, and of those for superpages.
@@ -80,6 +85,7 @@ struct Clustered {
 impl Clustered {
     fn new(params: &Params) -> Clustered {
         Clustered {
+            scope: Scope::of(params),
             tables: HashMap::default(),
             places: Places::new(),
             free: [Vec::new(), Vec::new()],
@@ -99,7 +105,7 @@ impl Clustered {
         HEADER + if is_super { PTE } else { PTE << self.shift }
     }
 
-    /// Bytes of the buckets of a process.
+    /// Bytes of the buckets of a table.
     fn bucket_bytes(&self) -> u64 {
         self.buckets as u64 * if self.is_inline { self.node_bytes(false) } else { PTE }
     }
@@ -118,15 +124,16 @@ impl Clustered {
     fn add(&mut self, asid: Asid, block: u64, page: Option<u64>, own: &mut OwnCounts) {
         let bucket = self.bucket(asid, block);
         let bytes = self.node_bytes(page.is_none());
-        let chain = &mut self.tables.get_mut(&asid).expect("it was just made").chains[bucket];
+        let table = self.tables.get_mut(&self.scope.owner(asid)).expect("it was just made");
+        let chain = &mut table.chains[bucket];
         *own.at(WRITES) += 1;
-        if let Some(node) = chain.iter_mut().find(|node| node.block == block) {
+        if let Some(node) = chain.iter_mut().find(|node| node.is(asid, block)) {
             let pages = node.pages.as_mut().expect("a superpage covers its block alone");
             *pages |= page.expect("a superpage covers its block alone");
             return;
         }
         let at = self.free[usize::from(page.is_none())].pop().unwrap_or_else(|| self.places.take(bytes, LINE));
-        chain.push(Node { block, at, pages: page });
+        chain.push(Node { asid, block, at, pages: page });
         // The first node of a chain can be in the bucket. Then the one that was there gets memory.
         let outside = match (self.is_inline, chain.len()) {
             (false, _) => Some(bytes),
@@ -144,9 +151,10 @@ impl Clustered {
     /// Removes a mapping from a block.
     fn remove(&mut self, asid: Asid, block: u64, page: Option<u64>, own: &mut OwnCounts) {
         let bucket = self.bucket(asid, block);
-        let chain = &mut self.tables.get_mut(&asid).expect("it has the mapping").chains[bucket];
+        let table = self.tables.get_mut(&self.scope.owner(asid)).expect("it has the mapping");
+        let chain = &mut table.chains[bucket];
         *own.at(WRITES) += 1;
-        let at = chain.iter().position(|node| node.block == block).expect("it has the mapping");
+        let at = chain.iter().position(|node| node.is(asid, block)).expect("it has the mapping");
         if let (Some(pages), Some(page)) = (&mut chain[at].pages, page) {
             *pages &= !page;
             if *pages != 0 {
@@ -166,14 +174,51 @@ impl Clustered {
     }
 }
 
+impl Node {
+    fn is(&self, asid: Asid, block: u64) -> bool {
+        self.block == block && self.asid == asid
+    }
+}
+
+impl Clustered {
+    /// The node with this page, if it is mapped (CL-3). Passes on each address that is read, and whether it is a node of
+    /// another block.
+    fn search(&self, asid: Asid, vpn: Vpn, mut read: impl FnMut(u64, bool)) -> Option<&Node> {
+        let table = self.tables.get(&self.scope.owner(asid))?;
+        let block = vpn.0 >> self.shift;
+        let bucket = self.bucket(asid, block);
+        let size = if self.is_inline { self.node_bytes(false) } else { PTE };
+        let head = table.base + bucket as u64 * size;
+        let chain = &table.chains[bucket];
+        if !self.is_inline || chain.is_empty() {
+            read(head, false);
+        }
+        for (i, node) in chain.iter().rev().enumerate() {
+            let at = if self.is_inline && i == 0 { head } else { node.at };
+            let is_other = !node.is(asid, block);
+            read(at, is_other);
+            if is_other {
+                continue;
+            }
+            let slot = if node.pages.is_some() { self.slot(vpn) } else { 0 };
+            if HEADER + slot * PTE >= LINE {
+                read(at + HEADER + slot * PTE, false);
+            }
+            return node.pages.is_none_or(|pages| pages >> slot & 1 != 0).then_some(node);
+        }
+        None
+    }
+}
+
 impl Table for Clustered {
     fn map(&mut self, mapping: Mapping, own: &mut OwnCounts) {
         let asid = mapping.asid;
-        if !self.tables.contains_key(&asid) {
+        let owner = self.scope.owner(asid);
+        if !self.tables.contains_key(&owner) {
             let bytes = self.bucket_bytes();
             took(own, bytes);
             let chains = (0..self.buckets).map(|_| Vec::new()).collect();
-            self.tables.insert(asid, Buckets { base: self.places.take(bytes, LINE), chains });
+            self.tables.insert(owner, Buckets { base: self.places.take(bytes, LINE), chains });
         }
         let page = (mapping.order == 0).then(|| 1 << self.slot(mapping.vpn));
         self.blocks(mapping).for_each(|block| self.add(asid, block, page, own));
@@ -185,38 +230,28 @@ impl Table for Clustered {
     }
 
     fn gone(&mut self, asid: Asid, own: &mut OwnCounts) {
-        if self.tables.remove(&asid).is_some() {
+        // A table of all stays.
+        if self.scope == Scope::Process && self.tables.remove(&asid).is_some() {
             gave(own, self.bucket_bytes());
         }
     }
 
     fn walk(&mut self, asid: Asid, vpn: Vpn, mapping: Option<Mapping>, reads: &mut Reads) {
-        let Some(table) = self.tables.get(&asid) else { return };
-        let block = vpn.0 >> self.shift;
-        let bucket = self.bucket(asid, block);
-        let size = if self.is_inline { self.node_bytes(false) } else { PTE };
-        let head = table.base + bucket as u64 * size;
-        let chain = &table.chains[bucket];
-        if !self.is_inline || chain.is_empty() {
-            reads.step(&[head]);
-        }
-        for (i, node) in chain.iter().rev().enumerate() {
-            let at = if self.is_inline && i == 0 { head } else { node.at };
-            reads.step(&[at]);
-            if node.block != block {
+        let found = self.search(asid, vpn, |address, is_other| {
+            if is_other {
                 reads.count(COLLISIONS, 1);
-                continue;
             }
-            let slot = if node.pages.is_some() { self.slot(vpn) } else { 0 };
-            if HEADER + slot * PTE >= LINE {
-                reads.step(&[at + HEADER + slot * PTE]);
-            }
-            let is_mapped = node.pages.is_none_or(|pages| pages >> slot & 1 != 0);
-            debug_assert_eq!(is_mapped, mapping.is_some(), "XC-3: {asid:?} {vpn:?}");
-            debug_assert!(mapping.is_none_or(|m| (m.order > 0) == node.pages.is_none()), "XC-3: {asid:?} {vpn:?}");
-            return;
-        }
-        debug_assert_eq!(mapping, None, "XC-3: {asid:?} {vpn:?} is mapped, and the walk did not find it");
+            reads.step(&[address]);
+        });
+        debug_assert_eq!(found.is_some(), mapping.is_some(), "XC-3: {asid:?} {vpn:?}");
+        debug_assert!(
+            found.is_none_or(|node| mapping.is_some_and(|m| (m.order > 0) == node.pages.is_none())),
+            "XC-3: {asid:?} {vpn:?}"
+        );
+    }
+
+    fn faulting(&self, asid: Asid, vpn: Vpn, own: &mut OwnCounts) {
+        self.search(asid, vpn, |_, _| *own.at(OWN) += 1);
     }
 
     #[cfg(test)]
@@ -233,8 +268,9 @@ impl Table for Clustered {
         let mut many = 0;
         for mapping in mappings {
             for block in self.blocks(mapping) {
-                let chain = &self.tables[&mapping.asid].chains[self.bucket(mapping.asid, block)];
-                let mut nodes = chain.iter().filter(|node| node.block == block);
+                let table = &self.tables[&self.scope.owner(mapping.asid)];
+                let chain = &table.chains[self.bucket(mapping.asid, block)];
+                let mut nodes = chain.iter().filter(|node| node.is(mapping.asid, block));
                 let node = nodes.next().unwrap_or_else(|| panic!("{mapping:?} is not found"));
                 assert!(nodes.next().is_none(), "{block} has two nodes");
                 let is_there = match node.pages {
@@ -268,6 +304,21 @@ mod tests {
         assert_eq!(bench.count("collisions"), 2);
         bench.unmap(0, 16, 0);
         assert_eq!((bench.count("table_bytes"), bench.walk(0, 7).references), (152, 3));
+    }
+
+    /// PT-4, PT-5.
+    #[test]
+    fn chains_of_all_and_walks_that_fail() {
+        let mut bench = Bench::new(json!({"table": "clustered", "cl_buckets": 1, "table_scope": "global"}));
+        bench.map(1, 0, 0);
+        bench.map(2, 0, 0);
+        assert_eq!([1, 2].map(|asid| bench.walk(asid, 0).references), [3, 2]);
+        assert_eq!(bench.count("table_bytes"), 296);
+        // Head, the node of 2, and the mapping in the second line of it; then head and both nodes.
+        bench.fault(2, 7);
+        assert_eq!(bench.count("fault_references"), 3);
+        bench.fault(3, 0);
+        assert_eq!(bench.count("fault_references"), 6);
     }
 
     /// CL-2, CL-3: the first mapping of a node lies in the line of its header.

@@ -2,8 +2,9 @@
 //! entries of eight pages in a row, and the search goes on from bucket to bucket until it meets the tag or an empty
 //! one.
 
-use super::memory::{COLLISIONS, LINE, MOVES, ORDERS, RESIZES, WRITES, counted, gave, took};
-use super::{ListedTable, Mapping, Places, Reads, Table, mix};
+use super::memory::{COLLISIONS, LINE, MOVES, ORDERS, OWN, RESIZES, WRITES, counted, gave, took};
+use super::{ListedTable, Mapping, Places, Reads, Scope, TABLE_SCOPE, Table, mix};
+use crate::tlb::parts::additions::Counter;
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::counts::OwnCounts;
 use farreach_types::params::{Allowed, Key, Params, SEED};
@@ -51,10 +52,11 @@ pub const HT_HASH: Key = Key {
 pub const LISTED: ListedTable = ListedTable {
     name: "hashed",
     about: "a hash table with open addressing, eight pages to a line (HT)",
-    keys: &[&HT_BUCKETS, &HT_LOAD, &HT_SIZES, &HT_ORDER, &HT_HASH],
+    keys: &[&HT_BUCKETS, &HT_LOAD, &HT_SIZES, &HT_ORDER, &HT_HASH, &TABLE_SCOPE],
     counters: counted! {
         moves: "buckets that were moved by that",
         collisions: "buckets of demand walks that had other pages",
+        Counter::new("fault_references", "references of walks that ended in a page fault, in no other count"),
     },
     build: |params, _| Ok(Box::new(Hashed::new(params)?)),
     ..ListedTable::NEW
@@ -66,11 +68,11 @@ enum Bucket {
     Empty,
     /// All its pages went (HT-4).
     Tombstone,
-    /// Eight pages with this number (HT-1), and which of them are mapped.
-    Live { tag: u64, pages: u8 },
+    /// Eight pages of a process with this number (HT-1), and which of them are mapped.
+    Live { asid: Asid, tag: u64, pages: u8 },
 }
 
-/// The table of one process and page size.
+/// The table of a page size, of one process or all.
 struct Buckets {
     base: u64,
     buckets: Vec<Bucket>,
@@ -80,7 +82,8 @@ struct Buckets {
 
 /// See the module.
 struct Hashed {
-    /// By process and order.
+    scope: Scope,
+    /// By owner and order.
     tables: HashMap<(Asid, u8), Buckets, FixedState>,
     places: Places,
     first: usize,
@@ -123,12 +126,12 @@ impl Buckets {
     }
 
     /// The bucket with the tag (HT-2), or the empty one at which the search ends; passes on each that is read.
-    fn search(&self, start: usize, tag: u64, mut read: impl FnMut(u64)) -> Option<usize> {
+    fn search(&self, start: usize, (asid, tag): (Asid, u64), mut read: impl FnMut(u64)) -> Option<usize> {
         for i in 0..self.buckets.len() {
             let at = (start + i) & (self.buckets.len() - 1);
             read(self.base + at as u64 * LINE);
             match self.buckets[at] {
-                Bucket::Live { tag: of, .. } if of == tag => return Some(at),
+                Bucket::Live { asid: whose, tag: of, .. } if of == tag && whose == asid => return Some(at),
                 Bucket::Empty => return None,
                 _ => {}
             }
@@ -137,20 +140,21 @@ impl Buckets {
     }
 
     /// Puts a tag that is not there into the first bucket that is free (HT-3).
-    fn put(&mut self, start: usize, tag: u64, pages: u8) {
+    fn put(&mut self, start: usize, (asid, tag): (Asid, u64), pages: u8) {
         let at = (0..self.buckets.len())
             .map(|i| (start + i) & (self.buckets.len() - 1))
             .find(|&at| !matches!(self.buckets[at], Bucket::Live { .. }))
             .expect("the table is never full");
         self.tombstones -= usize::from(self.buckets[at] == Bucket::Tombstone);
         self.live += 1;
-        self.buckets[at] = Bucket::Live { tag, pages };
+        self.buckets[at] = Bucket::Live { asid, tag, pages };
     }
 }
 
 impl Hashed {
     fn new(params: &Params) -> Result<Hashed, String> {
         Ok(Hashed {
+            scope: Scope::of(params),
             tables: HashMap::default(),
             places: Places::new(),
             first: params.int(HT_BUCKETS.name) as usize,
@@ -168,32 +172,38 @@ impl Hashed {
         hash as usize & (many - 1)
     }
 
+    /// The table of a size that a walk searches, if it does (HT-6).
+    fn searched(&self, asid: Asid, order: u8) -> Option<&Buckets> {
+        let table = self.tables.get(&(self.scope.owner(asid), order))?;
+        (table.live > 0 || self.all_sizes).then_some(table)
+    }
+
     fn number(mapping: Mapping) -> (u64, u8) {
         let page = mapping.vpn.0 >> mapping.order;
         (page / 8, 1 << (page % 8))
     }
 
     /// HT-5: doubles a table as long as its used buckets are too many.
-    fn grow(&mut self, asid: Asid, order: u8, own: &mut OwnCounts) {
+    fn grow(&mut self, owner: Asid, order: u8, own: &mut OwnCounts) {
         let is_full = |table: &Buckets, load| (table.live + table.tombstones) as f64 > load * table.buckets.len() as f64;
-        while is_full(&self.tables[&(asid, order)], self.load) {
-            self.double(asid, order, own);
+        while is_full(&self.tables[&(owner, order)], self.load) {
+            self.double(owner, order, own);
         }
     }
 
-    fn double(&mut self, asid: Asid, order: u8, own: &mut OwnCounts) {
-        let table = &self.tables[&(asid, order)];
+    fn double(&mut self, owner: Asid, order: u8, own: &mut OwnCounts) {
+        let table = &self.tables[&(owner, order)];
         let many = table.buckets.len();
         let mut larger = Buckets::new(many * 2, &mut self.places);
         for bucket in &table.buckets {
-            if let Bucket::Live { tag, pages } = *bucket {
-                larger.put(self.start(asid, tag, many * 2), tag, pages);
+            if let Bucket::Live { asid, tag, pages } = *bucket {
+                larger.put(self.start(asid, tag, many * 2), (asid, tag), pages);
             }
         }
         *own.at(RESIZES) += 1;
         *own.at(MOVES) += larger.live as u64;
         let (old, new) = (table.bytes(), larger.bytes());
-        self.tables.insert((asid, order), larger);
+        self.tables.insert((owner, order), larger);
         took(own, new);
         gave(own, old);
     }
@@ -202,25 +212,26 @@ impl Hashed {
 impl Table for Hashed {
     fn map(&mut self, mapping: Mapping, own: &mut OwnCounts) {
         let Mapping { asid, order, .. } = mapping;
+        let owner = self.scope.owner(asid);
         let (tag, page) = Hashed::number(mapping);
         for of in ORDERS {
-            if (of == order || self.all_sizes) && !self.tables.contains_key(&(asid, of)) {
+            if (of == order || self.all_sizes) && !self.tables.contains_key(&(owner, of)) {
                 let new = Buckets::new(self.first, &mut self.places);
                 took(own, new.bytes());
-                self.tables.insert((asid, of), new);
+                self.tables.insert((owner, of), new);
             }
         }
         *own.at(WRITES) += 1;
-        let start = self.start(asid, tag, self.tables[&(asid, order)].buckets.len());
-        let table = self.tables.get_mut(&(asid, order)).expect("it was just made");
-        match table.search(start, tag, |_| ()) {
+        let start = self.start(asid, tag, self.tables[&(owner, order)].buckets.len());
+        let table = self.tables.get_mut(&(owner, order)).expect("it was just made");
+        match table.search(start, (asid, tag), |_| ()) {
             Some(at) => {
                 let Bucket::Live { pages, .. } = &mut table.buckets[at] else { unreachable!("it has the tag") };
                 *pages |= page;
             }
             None => {
-                table.put(start, tag, page);
-                self.grow(asid, order, own);
+                table.put(start, (asid, tag), page);
+                self.grow(owner, order, own);
             }
         }
     }
@@ -228,10 +239,11 @@ impl Table for Hashed {
     fn unmap(&mut self, mapping: Mapping, own: &mut OwnCounts) {
         let (tag, page) = Hashed::number(mapping);
         *own.at(WRITES) += 1;
-        let many = self.tables[&(mapping.asid, mapping.order)].buckets.len();
+        let owner = self.scope.owner(mapping.asid);
+        let many = self.tables[&(owner, mapping.order)].buckets.len();
         let start = self.start(mapping.asid, tag, many);
-        let table = self.tables.get_mut(&(mapping.asid, mapping.order)).expect("it has the mapping");
-        let at = table.search(start, tag, |_| ()).expect("it has the mapping");
+        let table = self.tables.get_mut(&(owner, mapping.order)).expect("it has the mapping");
+        let at = table.search(start, (mapping.asid, tag), |_| ()).expect("it has the mapping");
         let Bucket::Live { pages, .. } = &mut table.buckets[at] else { unreachable!("it has the tag") };
         *pages &= !page;
         if *pages == 0 {
@@ -242,7 +254,8 @@ impl Table for Hashed {
     }
 
     fn gone(&mut self, asid: Asid, own: &mut OwnCounts) {
-        for order in ORDERS {
+        // A table of all stays.
+        for order in ORDERS.into_iter().filter(|_| self.scope == Scope::Process) {
             if let Some(table) = self.tables.remove(&(asid, order)) {
                 gave(own, table.bytes());
             }
@@ -252,15 +265,12 @@ impl Table for Hashed {
     /// There is no walk cache (HT-7).
     fn walk(&mut self, asid: Asid, vpn: Vpn, mapping: Option<Mapping>, reads: &mut Reads) {
         for order in self.orders {
-            let Some(table) = self.tables.get(&(asid, order)) else { continue };
-            if table.live == 0 && !self.all_sizes {
-                continue;
-            }
+            let Some(table) = self.searched(asid, order) else { continue };
             let page = vpn.0 >> order;
             let tag = page / 8;
             let start = self.start(asid, tag, table.buckets.len());
             let mut many = 0;
-            let found = table.search(start, tag, |address| {
+            let found = table.search(start, (asid, tag), |address| {
                 many += 1;
                 reads.step(&[address]);
             });
@@ -276,6 +286,15 @@ impl Table for Hashed {
         debug_assert_eq!(mapping, None, "XC-3: {asid:?} {vpn:?} is mapped, and the walk did not find it");
     }
 
+    fn faulting(&self, asid: Asid, vpn: Vpn, own: &mut OwnCounts) {
+        for order in self.orders {
+            let Some(table) = self.searched(asid, order) else { continue };
+            let tag = (vpn.0 >> order) / 8;
+            let start = self.start(asid, tag, table.buckets.len());
+            table.search(start, (asid, tag), |_| *own.at(OWN) += 1);
+        }
+    }
+
     #[cfg(test)]
     fn bytes(&self) -> u64 {
         self.tables.values().map(Buckets::bytes).sum()
@@ -284,10 +303,10 @@ impl Table for Hashed {
     fn check(&self, mappings: &mut dyn Iterator<Item = Mapping>) {
         let mut many = 0;
         for mapping in mappings {
-            let table = &self.tables[&(mapping.asid, mapping.order)];
+            let table = &self.tables[&(self.scope.owner(mapping.asid), mapping.order)];
             let (tag, page) = Hashed::number(mapping);
             let start = self.start(mapping.asid, tag, table.buckets.len());
-            let at = table.search(start, tag, |_| ()).unwrap_or_else(|| panic!("{mapping:?} is not found"));
+            let at = table.search(start, (mapping.asid, tag), |_| ()).unwrap_or_else(|| panic!("{mapping:?} is not found"));
             assert!(matches!(table.buckets[at], Bucket::Live { pages, .. } if pages & page != 0), "{mapping:?}");
             many += 1;
         }

@@ -1,7 +1,7 @@
 //! Memory-efficient hashed page tables (ME; Stojkovic and others, HPCA 2023): elastic cuckoo tables whose ways are made
 //! of pieces of memory, grow in place, and grow one by one. Everything else is as in `cuckoo`.
 
-use super::ListedTable;
+use super::{ListedTable, TABLE_SCOPE};
 #[cfg(test)]
 use super::cuckoo::EC_HASH;
 use super::cuckoo::{
@@ -23,6 +23,7 @@ pub const LISTED: ListedTable = ListedTable {
         &CWC_PMD,
         &CWC_PUD,
         &CWC_CYCLES,
+        &TABLE_SCOPE,
         #[cfg(test)]
         &EC_HASH,
     ],

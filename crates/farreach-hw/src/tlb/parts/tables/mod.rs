@@ -31,6 +31,35 @@ pub const TABLE: Key = Key {
     about: "organisation of the page table; radix: a tree with walk caches",
 };
 
+/// PT-5.
+pub const TABLE_SCOPE: Key = Key {
+    name: "table_scope",
+    default: "process",
+    allowed: Allowed::OneOf(&["process", "global"]),
+    about: "table = hashed, clustered, cuckoo, me-hpt: whose tables: process: each process has its own; global: one for \
+            all, where an entry names its process",
+};
+
+/// Whose tables there are (PT-5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::tlb) enum Scope {
+    /// Each process has its own.
+    Process,
+    /// One for all.
+    Global,
+}
+
+impl Scope {
+    pub fn of(params: &Params) -> Scope {
+        if params.text(TABLE_SCOPE.name) == "global" { Scope::Global } else { Scope::Process }
+    }
+
+    /// The process whose tables have what this one maps.
+    pub fn owner(self, asid: Asid) -> Asid {
+        if self == Scope::Global { Asid(0) } else { asid }
+    }
+}
+
 /// The value of [`TABLE`] that is the walker's own.
 const RADIX_TREE: &str = "radix";
 
@@ -117,6 +146,9 @@ pub(in crate::tlb) trait Table: Send {
     /// Walks for a page, through `reads`. `mapping`: what maps it, if anything does; the walk must come to it by the
     /// table's own means, and end with the same answer (HW-5).
     fn walk(&mut self, asid: Asid, vpn: Vpn, mapping: Option<Mapping>, reads: &mut Reads);
+    /// A demand walk for a page that nothing maps, before the system maps it: counts what it reads, and changes nothing
+    /// (PT-4). Not all tables do.
+    fn faulting(&self, _asid: Asid, _vpn: Vpn, _own: &mut OwnCounts) {}
     /// Bytes of all its memory, part by part.
     #[cfg(test)]
     fn bytes(&self) -> u64;
@@ -208,6 +240,11 @@ impl Tables {
         let found = view.pte(asid, vpn);
         debug_assert_eq!(found.is_some(), mapping.is_some(), "{asid:?} {vpn:?}: the table was not told of a change");
         Walked { references: reads.references, by_level: [0; 5], found: found.filter(|_| !reads.failed) }
+    }
+
+    /// See [`crate::tlb::OnMap::faulting`].
+    pub fn faulting(&mut self, asid: Asid, vpn: Vpn, counts: &mut TlbCounts) {
+        self.table.faulting(asid, vpn, &mut counts.parts.at(self.part).counters);
     }
 
     /// See [`crate::tlb::OnMap::mapped`].

@@ -81,6 +81,12 @@ impl Bench {
         self.read(asid, vpn, mapping, Purpose::Demand)
     }
 
+    /// A demand walk that ends in a page fault (PT-4).
+    pub fn fault(&mut self, asid: u32, vpn: u64) {
+        assert_eq!(self.of(asid, vpn), None, "{vpn} is mapped");
+        self.table.faulting(Asid(asid), Vpn(vpn), &mut self.part.counters);
+    }
+
     /// A walk in the background. Returns its references.
     pub fn ahead(&mut self, asid: u32, vpn: u64) -> u64 {
         self.read(asid, vpn, self.of(asid, vpn), Purpose::Background).background_references

@@ -17,13 +17,17 @@ fn machines() -> Vec<Json> {
     vec![
         json!({"table": "hashed", "ht_buckets": 4}),
         json!({"table": "hashed", "ht_buckets": 4, "ht_sizes": "all", "ht_hash": "identity", "ht_order": "1G+4K+2M"}),
+        json!({"table": "hashed", "ht_buckets": 4, "table_scope": "global"}),
         json!({"table": "htab", "htab_groups": 4}),
         json!({"table": "htab", "htab_groups": 1024, "htab_pte": 16}),
         json!({"table": "clustered", "cl_buckets": 8}),
         json!({"table": "clustered", "cl_buckets": 8, "cl_inline": true, "cl_pages": 64}),
+        json!({"table": "clustered", "cl_buckets": 8, "table_scope": "global"}),
         json!({"table": "cuckoo", "ec_entries": 8, "cwc_pmd": 1}),
+        json!({"table": "cuckoo", "ec_entries": 4, "ec_scale": 4, "table_scope": "global"}),
         json!({"table": "cuckoo", "ec_entries": 2, "ec_ways": 2, "ec_scale": 4, "ec_moves": 4}),
         json!({"table": "me-hpt", "ec_entries": 8, "cwc_pmd": 1}),
+        json!({"table": "me-hpt", "ec_entries": 4, "table_scope": "global"}),
         json!({"table": "me-hpt", "ec_entries": 2, "ec_ways": 2, "ec_moves": 4, "ec_chunk": "4K+8K"}),
         json!({"table": "flat", "pwc_pdpt": 2}),
         json!({"table": "flat", "flatten": "l3l2", "flatten_huge": "split", "pwc_pd": 2}),
@@ -94,8 +98,75 @@ fn every_mapped_page_is_found_and_no_other() {
             }
         }
         (0..2).for_each(|asid| bench.end(asid));
-        let whole = if given["table"] == "htab" { bench.count("table_bytes_most") } else { 0 };
-        assert_eq!(bench.count("table_bytes"), whole, "{given}");
+        match &given["table"] {
+            // A table of all stays (PT-5).
+            _ if given["table_scope"] == "global" => assert!(bench.count("table_bytes") > 0, "{given}"),
+            table if table == "htab" => assert_eq!(bench.count("table_bytes"), bench.count("table_bytes_most")),
+            _ => assert_eq!(bench.count("table_bytes"), 0, "{given}"),
+        }
+    }
+}
+
+/// PT-4: what a walk for an unmapped page reads is what it reads in the background, and counts apart. It changes
+/// nothing: walks behind it read what they read without it.
+#[test]
+fn pt_4_references_of_failing_walks_are_counted_apart() {
+    for given in machines().into_iter().filter(counts_faults) {
+        let mut benches = [(); 2].map(|()| Bench::new(given.clone()));
+        let mut random = Random(Pcg64Mcg::seed_from_u64(3));
+        let mut sum = 0;
+        for _ in 0..600 {
+            let (vpn, order) = random.page();
+            let asid = random.below(2) as u32;
+            if is_free(&benches[0], asid, vpn, order) {
+                let before = benches[0].count("fault_references");
+                benches[0].fault(asid, vpn);
+                sum += benches[0].count("fault_references") - before;
+                benches.iter_mut().for_each(|bench| bench.map(asid, vpn, order));
+            }
+            let walked = benches.each_mut().map(|bench| bench.of(asid, vpn).map(|_| bench.walk(asid, vpn)));
+            assert_eq!(walked[0], walked[1], "{given}");
+        }
+        assert!(sum > 300, "{given}: {sum}");
+        let asides = |bench: &Bench| ["table_bytes", "collisions", "table_writes"].map(|name| bench.count(name));
+        assert_eq!(asides(&benches[0]), asides(&benches[1]), "{given}");
+        // A fault reads what a walk in the background does, which fetches rows of sizes besides.
+        let mut bench = Bench::new(given.clone());
+        (0..64).for_each(|page| bench.map(0, page * 8, 0));
+        for page in [1, 9, 1 << 18, 1 << 30] {
+            let before = bench.count("fault_references");
+            bench.fault(0, page);
+            let faulted = bench.count("fault_references") - before;
+            let ahead = bench.ahead(0, page);
+            let rows = if given["table"] == "cuckoo" || given["table"] == "me-hpt" { 2 } else { 0 };
+            assert!((faulted..=faulted + rows).contains(&ahead), "{given}: {page}: {faulted} {ahead}");
+        }
+    }
+}
+
+/// Tables that count the references of failing walks.
+fn counts_faults(given: &Json) -> bool {
+    ["hashed", "clustered", "cuckoo", "me-hpt"].iter().any(|name| given["table"] == *name)
+}
+
+/// PT-5: with one process, a table of all is its own.
+#[test]
+fn pt_5_a_table_of_all_is_that_of_one_process_if_there_is_one() {
+    for given in machines().into_iter().filter(|given| counts_faults(given) && given["table_scope"].is_null()) {
+        let mut of_all = given.clone();
+        of_all["table_scope"] = "global".into();
+        let mut benches = [given.clone(), of_all].map(Bench::new);
+        let mut random = Random(Pcg64Mcg::seed_from_u64(5));
+        for _ in 0..500 {
+            let (vpn, order) = random.page();
+            if is_free(&benches[0], 0, vpn, order) {
+                benches.iter_mut().for_each(|bench| bench.map(0, vpn, order));
+            }
+            let walked = benches.each_mut().map(|bench| bench.of(0, vpn).map(|_| bench.walk(0, vpn)));
+            assert_eq!(walked[0], walked[1], "{given}");
+        }
+        let counts = |bench: &Bench| ["table_bytes", "moves", "collisions"].map(|name| bench.count(name));
+        assert_eq!(counts(&benches[0]), counts(&benches[1]), "{given}");
     }
 }
 

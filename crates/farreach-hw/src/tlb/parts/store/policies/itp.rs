@@ -1,5 +1,5 @@
-//! iTP: translations of fetches are kept longer than those of data (ITP-1). ITP-2, the policy of the caches that
-//! belongs to it, is left out.
+//! iTP: translations of fetches are kept longer than those of data (ITP-1). The policy of the caches that belongs to it
+//! is in `cache/replacement.rs` (ITP-2).
 //!
 //! Each set has an order of its valid entries, the newest first. A new entry of a fetch becomes the newest, that of a
 //! load or store gets the place that is `itp_from_oldest` before the end of a full set; in a set with fewer entries

@@ -8,6 +8,7 @@
 
 mod chirp;
 mod itp;
+pub mod opt;
 mod srrip;
 mod today;
 
@@ -37,6 +38,8 @@ pub(in crate::tlb) struct Access {
     pub fetch: bool,
     /// The address of the latest fetch of its thread (HW-6), for policies that need it; 0 for others.
     pub pc: u64,
+    /// The number of the next lookup that the entry of this one can answer, for policies that foresee it.
+    pub next_use: u32,
 }
 
 /// A slot, and the set it is in. The slots of a set are `set * ways..(set + 1) * ways`.
@@ -79,6 +82,8 @@ pub struct Listed {
     pub needs_pc: bool,
     /// Whether each set is on its own: what happens in others decides nothing in it.
     pub by_sets: bool,
+    /// Whether it must know what comes, which takes two passes over a stream ([`crate::tlb::Foresees`]).
+    pub foresees: bool,
     /// Whether it is defined in virtual machines and on several cores (HW-12).
     pub everywhere: bool,
     /// Its state of an array. The error names key, value and what is allowed.
@@ -94,6 +99,7 @@ impl Listed {
         counters: &[],
         needs_pc: false,
         by_sets: true,
+        foresees: false,
         everywhere: false,
         build: |_| Err(String::new()),
     };
@@ -119,6 +125,12 @@ impl Array<'_> {
 /// The policy that a machine has for its second level; `None` if that is as the rest, or it has no such key.
 pub(in crate::tlb) fn chosen(params: &Params) -> Option<&'static Listed> {
     listed(params.has(L2_REPLACEMENT.name).then(|| params.text(L2_REPLACEMENT.name))?)
+}
+
+/// The key and value for which a machine must go through a stream twice, if it must (REP-1).
+pub fn foresees(params: &Params) -> Option<String> {
+    let policy = chosen(params).filter(|policy| policy.foresees)?;
+    Some(format!("{NAME} = {}", policy.name))
 }
 
 /// The policy of this name.
@@ -231,6 +243,7 @@ policies! {
     srrip::Srrip,
     chirp::Chirp,
     itp::Itp,
+    opt::Opt,
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@
 use super::super::memory::{COLLISIONS, LINE, MOVES, RESIZES, gave, took};
 use super::super::{Mapping, Places, mix};
 use super::Hashed;
-use super::elastic::{Entry, Rules, Upkeep};
-use farreach_types::addr::Asid;
+use super::elastic::{Entry, Rules, Tag, Upkeep};
 use farreach_types::counts::OwnCounts;
 
 /// Pieces of one size in a way (ME-1).
@@ -82,26 +81,25 @@ impl Way {
 
 /// See the module.
 pub(in super::super) struct Chunked {
-    asid: Asid,
     order: u8,
     ways: Vec<Way>,
 }
 
 impl Chunked {
-    fn hash(&self, rules: &Rules, way: usize, tag: u64) -> usize {
+    fn hash(&self, rules: &Rules, way: usize, tag: Tag) -> usize {
         let bits = if rules.identity {
-            tag.checked_shr(way as u32 * rules.first.trailing_zeros()).unwrap_or(0)
+            tag.group.checked_shr(way as u32 * rules.first.trailing_zeros()).unwrap_or(0)
         } else {
-            mix(u64::from(self.asid.0) << 52 ^ tag, rules.seed.wrapping_add(way as u64))
+            mix(u64::from(tag.asid.0) << 52 ^ tag.group, rules.seed.wrapping_add(way as u64))
         };
         bits as usize
     }
 
-    fn place(&self, rules: &Rules, way: usize, tag: u64) -> usize {
+    fn place(&self, rules: &Rules, way: usize, tag: Tag) -> usize {
         self.ways[way].place(self.hash(rules, way, tag))
     }
 
-    fn find(&mut self, rules: &Rules, tag: u64) -> Option<(usize, usize)> {
+    fn find(&mut self, rules: &Rules, tag: Tag) -> Option<(usize, usize)> {
         let places = (0..self.ways.len()).map(|way| (way, self.place(rules, way, tag)));
         { places }.find(|&(way, at)| {
             let entry = self.ways[way].entries[at];
@@ -155,7 +153,7 @@ impl Chunked {
             }
             let tag = entry.tag;
             std::mem::swap(slot, &mut entry);
-            upkeep.walk_tables.placed(self.asid, self.order, tag, way as u8);
+            upkeep.walk_tables.placed(tag.asid, self.order, tag.group, way as u8);
             if is_free {
                 self.ways[way].live += 1;
                 return Ok(());
@@ -207,20 +205,20 @@ impl Chunked {
 impl Hashed for Chunked {
     fn new(mapping: Mapping, rules: &Rules, places: &mut Places, own: &mut OwnCounts) -> Chunked {
         let ways = (0..rules.ways).map(|_| Way::new(rules.first, rules, places, own)).collect();
-        Chunked { asid: mapping.asid, order: mapping.order, ways }
+        Chunked { order: mapping.order, ways }
     }
 
     fn bytes(&self) -> u64 {
         self.ways.iter().map(Way::bytes).sum()
     }
 
-    fn read(&self, rules: &Rules, way: usize, tag: u64) -> (u64, u8) {
+    fn read(&self, rules: &Rules, way: usize, tag: Tag) -> (u64, u8) {
         let at = self.place(rules, way, tag);
         let entry = self.ways[way].entries[at];
         (self.ways[way].address(at), if entry.tag == tag { entry.pages } else { 0 })
     }
 
-    fn set(&mut self, tag: u64, page: u8, upkeep: &mut Upkeep) {
+    fn set(&mut self, tag: Tag, page: u8, upkeep: &mut Upkeep) {
         if let Some((way, at)) = self.find(upkeep.rules, tag) {
             self.ways[way].entries[at].pages |= page;
             return;
@@ -237,7 +235,7 @@ impl Hashed for Chunked {
         }
     }
 
-    fn clear(&mut self, tag: u64, page: u8, upkeep: &mut Upkeep) {
+    fn clear(&mut self, tag: Tag, page: u8, upkeep: &mut Upkeep) {
         let (way, at) = self.find(upkeep.rules, tag).expect("it has the page");
         let entry = &mut self.ways[way].entries[at];
         entry.pages &= !page;
@@ -251,7 +249,7 @@ impl Hashed for Chunked {
         for (number, way) in self.ways.iter().enumerate() {
             let mut live = 0;
             for (at, entry) in way.entries.iter().enumerate().filter(|(_, entry)| entry.pages != 0) {
-                assert_eq!(self.place(rules, number, entry.tag), at, "ME-2: tag {}", entry.tag);
+                assert_eq!(self.place(rules, number, entry.tag), at, "ME-2: {:?}", entry.tag);
                 pages += u64::from(entry.pages.count_ones());
                 live += 1;
             }

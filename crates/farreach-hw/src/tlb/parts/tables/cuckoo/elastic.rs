@@ -1,4 +1,4 @@
-//! The table of one process and page size (EC-1 to EC-4), and while it changes its size the one that follows it.
+//! The table of one page size, of a process or of all (EC-1 to EC-4), and while it changes its size the one that follows it.
 
 use super::super::memory::{COLLISIONS, LINE, MOVES, RESIZES, gave, took};
 use super::super::{Mapping, Places, mix};
@@ -43,10 +43,24 @@ impl Upkeep<'_> {
     }
 }
 
-/// Eight pages with this number, and which of them are mapped; none: no entry.
+/// Eight pages of a process, in a table that may be of all (PT-5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) struct Tag {
+    pub asid: Asid,
+    /// Their number.
+    pub group: u64,
+}
+
+impl Default for Tag {
+    fn default() -> Tag {
+        Tag { asid: Asid(0), group: 0 }
+    }
+}
+
+/// Eight pages, and which of them are mapped; none: no entry.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Entry {
-    pub tag: u64,
+    pub tag: Tag,
     pub pages: u8,
 }
 
@@ -77,13 +91,13 @@ impl Ways {
     }
 
     /// Where a tag belongs in a way.
-    fn index(&self, rules: &Rules, asid: Asid, way: usize, tag: u64) -> usize {
+    fn index(&self, rules: &Rules, way: usize, tag: Tag) -> usize {
         let bits = if rules.identity {
             // The digits of the way in every generation: further digits of small tags are all 0.
-            tag.checked_shr(way as u32 * self.many.trailing_zeros()).unwrap_or(0)
+            tag.group.checked_shr(way as u32 * self.many.trailing_zeros()).unwrap_or(0)
         } else {
             let hash = way as u64 + rules.ways as u64 * self.generation;
-            mix(u64::from(asid.0) << 52 ^ tag, rules.seed.wrapping_add(hash))
+            mix(u64::from(tag.asid.0) << 52 ^ tag.group, rules.seed.wrapping_add(hash))
         };
         bits as usize & (self.many - 1)
     }
@@ -95,7 +109,6 @@ impl Ways {
 
 /// See the module.
 pub(in super::super) struct Elastic {
-    asid: Asid,
     order: u8,
     old: Ways,
     /// The table that it becomes, while it does.
@@ -110,7 +123,6 @@ pub(in super::super) struct Elastic {
 impl Hashed for Elastic {
     fn new(mapping: Mapping, rules: &Rules, places: &mut Places, own: &mut OwnCounts) -> Elastic {
         Elastic {
-            asid: mapping.asid,
             order: mapping.order,
             old: Ways::new(rules.first, 0, rules, places, own),
             new: None,
@@ -124,7 +136,7 @@ impl Hashed for Elastic {
         self.old.bytes() + self.new.as_ref().map_or(0, Ways::bytes)
     }
 
-    fn read(&self, rules: &Rules, way: usize, tag: u64) -> (u64, u8) {
+    fn read(&self, rules: &Rules, way: usize, tag: Tag) -> (u64, u8) {
         let (is_new, at) = self.route(rules, way, tag);
         let table = self.table(is_new);
         let entry = table.entries[at];
@@ -132,7 +144,7 @@ impl Hashed for Elastic {
         (address, if entry.tag == tag { entry.pages } else { 0 })
     }
 
-    fn set(&mut self, tag: u64, page: u8, upkeep: &mut Upkeep) {
+    fn set(&mut self, tag: Tag, page: u8, upkeep: &mut Upkeep) {
         let rules = upkeep.rules;
         if let Some(entry) = self.find(rules, tag) {
             entry.pages |= page;
@@ -148,7 +160,7 @@ impl Hashed for Elastic {
         }
     }
 
-    fn clear(&mut self, tag: u64, page: u8, upkeep: &mut Upkeep) {
+    fn clear(&mut self, tag: Tag, page: u8, upkeep: &mut Upkeep) {
         let entry = self.find(upkeep.rules, tag).expect("it has the page");
         entry.pages &= !page;
         if entry.pages != 0 {
@@ -167,7 +179,7 @@ impl Hashed for Elastic {
             let table = self.table(is_new);
             for (at, entry) in table.entries.iter().enumerate().filter(|(_, entry)| entry.pages != 0) {
                 let way = at / table.many;
-                assert_eq!(self.route(rules, way, entry.tag), (is_new, at), "EC-2: tag {}", entry.tag);
+                assert_eq!(self.route(rules, way, entry.tag), (is_new, at), "EC-2: {:?}", entry.tag);
                 entries += 1;
                 pages += u64::from(entry.pages.count_ones());
             }
@@ -179,10 +191,10 @@ impl Hashed for Elastic {
 
 impl Elastic {
     /// Where a tag is in a way, if it is there (EC-2): whether in the new table, and the place among all its entries.
-    fn route(&self, rules: &Rules, way: usize, tag: u64) -> (bool, usize) {
-        let index = self.old.index(rules, self.asid, way, tag);
+    fn route(&self, rules: &Rules, way: usize, tag: Tag) -> (bool, usize) {
+        let index = self.old.index(rules, way, tag);
         match &self.new {
-            Some(new) if index < self.moved[way] => (true, way * new.many + new.index(rules, self.asid, way, tag)),
+            Some(new) if index < self.moved[way] => (true, way * new.many + new.index(rules, way, tag)),
             _ => (false, way * self.old.many + index),
         }
     }
@@ -196,7 +208,7 @@ impl Elastic {
         &mut table.entries[at]
     }
 
-    fn find(&mut self, rules: &Rules, tag: u64) -> Option<&mut Entry> {
+    fn find(&mut self, rules: &Rules, tag: Tag) -> Option<&mut Entry> {
         let way = (0..rules.ways).find(|&way| self.read(rules, way, tag).1 != 0)?;
         Some(self.entry(self.route(rules, way, tag)))
     }
@@ -225,7 +237,7 @@ impl Elastic {
             }
             let tag = entry.tag;
             std::mem::swap(slot, &mut entry);
-            upkeep.walk_tables.placed(self.asid, self.order, tag, way as u8);
+            upkeep.walk_tables.placed(tag.asid, self.order, tag.group, way as u8);
             if is_free {
                 return Ok(());
             }

@@ -13,9 +13,9 @@ mod walk_tables;
 pub(super) use chunked::Chunked;
 
 use super::memory::{ORDERS, OWN, WRITES, counted, gave};
-use super::{ListedTable, Mapping, Places, Reads, Table};
+use super::{ListedTable, Mapping, Places, Reads, Scope, TABLE_SCOPE, Table};
 use crate::tlb::parts::additions::{Counter, Law};
-use elastic::{Elastic, Rules, Upkeep};
+use elastic::{Elastic, Rules, Tag, Upkeep};
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::counts::OwnCounts;
 use farreach_types::params::{Allowed, Key, Params, SEED};
@@ -120,6 +120,7 @@ pub const LISTED: ListedTable = ListedTable {
         &CWC_PMD,
         &CWC_PUD,
         &CWC_CYCLES,
+        &TABLE_SCOPE,
         #[cfg(test)]
         &EC_HASH,
     ],
@@ -140,6 +141,7 @@ pub(super) const COUNTERS: &[Counter] =
         Counter::new("both", "walks that a row by 16 MB guided, with pages of both sizes"),
         Counter::new("cwt_references", "rows that were fetched after a walk, in the background"),
         Counter { name: "cwc_lookups", about: "walks that looked up cached rows", price: Some(&CWC_CYCLES) },
+        Counter::new("fault_references", "references of walks that ended in a page fault, in no other count"),
     };
 
 /// Their laws.
@@ -158,27 +160,28 @@ const DIRECT: usize = OWN + 3;
 const BOTH: usize = OWN + 4;
 const CWT_REFERENCES: usize = OWN + 5;
 const CWC_LOOKUPS: usize = OWN + 6;
+const FAULT_REFERENCES: usize = OWN + 7;
 
 /// The most ways of a table.
 const MOST_WAYS: usize = 8;
 
-/// The table of one process and page size.
+/// The table of one page size, of a process or of all.
 pub(super) trait Hashed: Send + Sized {
     /// For the first page of its size.
     fn new(mapping: Mapping, rules: &Rules, places: &mut Places, own: &mut OwnCounts) -> Self;
     /// Bytes of all its memory.
     fn bytes(&self) -> u64;
     /// Reads a way for a tag: the address, and the pages of the tag that are there.
-    fn read(&self, rules: &Rules, way: usize, tag: u64) -> (u64, u8);
+    fn read(&self, rules: &Rules, way: usize, tag: Tag) -> (u64, u8);
     /// A page is mapped (EC-3).
-    fn set(&mut self, tag: u64, page: u8, upkeep: &mut Upkeep);
+    fn set(&mut self, tag: Tag, page: u8, upkeep: &mut Upkeep);
     /// A page is not mapped any more.
-    fn clear(&mut self, tag: u64, page: u8, upkeep: &mut Upkeep);
+    fn clear(&mut self, tag: Tag, page: u8, upkeep: &mut Upkeep);
     /// Panics if it is not in order; returns the pages that it has.
     fn check(&self, rules: &Rules) -> u64;
 }
 
-/// The tables of one process, by size.
+/// The tables of one process, or of all, by size.
 struct Process<T> {
     sizes: [Option<T>; 3],
     rng: Pcg64Mcg,
@@ -187,6 +190,8 @@ struct Process<T> {
 /// See the module.
 pub(super) struct Cuckoo<T> {
     rules: Rules,
+    scope: Scope,
+    /// By owner.
     processes: HashMap<Asid, Process<T>, FixedState>,
     walk_tables: WalkTables,
     places: Places,
@@ -233,43 +238,45 @@ impl<T: Hashed> Cuckoo<T> {
                 identity: false,
                 seed: int(&SEED),
             },
+            scope: Scope::of(params),
             processes: HashMap::default(),
             walk_tables: WalkTables::new(int(&CWC_PMD) as usize, int(&CWC_PUD) as usize),
             places: Places::new(),
         }
     }
 
-    /// What a walk reads by size, the counter of its kind, and whether each row missed, that by 16 MB first.
-    fn plan(&mut self, asid: Asid, vpn: Vpn) -> ([Read; 3], usize, [bool; 2]) {
+    /// What a walk reads by size, the counter of its kind, and whether each row missed, that by 16 MB first; these are
+    /// what the rows say, the second only if the first missed.
+    fn plan(&self, asid: Asid, [by_pmd, by_pud]: [Option<Header>; 2]) -> ([Read; 3], usize, [bool; 2]) {
         let ways = |has: bool| if has { Read::Ways } else { Read::Nothing };
         let way = |header: Header, size: usize| if header.has(size) { Read::Way(header.way) } else { Read::Nothing };
-        let WalkTables { pmd, pud } = &mut self.walk_tables;
-        if let Some(header) = pmd.look_up(asid, vpn) {
+        if let Some(header) = by_pmd {
             let kind = [SIZE, DIRECT, BOTH][usize::from(header.has(1)) + usize::from(header.has(0) && header.has(1))];
             return ([ways(header.has(0)), way(header, 1), Read::Nothing], kind, [false, false]);
         }
-        if let Some(header) = pud.look_up(asid, vpn) {
+        if let Some(header) = by_pud {
             return ([ways(header.has(0)), ways(header.has(1)), way(header, 2)], BY_PUD, [true, false]);
         }
-        let process = self.processes.get(&asid);
+        let process = self.processes.get(&self.scope.owner(asid));
         let exists = |size: usize| process.is_some_and(|process| process.sizes[size].is_some());
         ([0, 1, 2].map(|size| ways(exists(size))), COMPLETE, [true, true])
     }
 }
 
 /// Of a mapping: which size, its tag, and its bit among the eight pages.
-fn number(mapping: Mapping) -> (usize, u64, u8) {
+fn number(mapping: Mapping) -> (usize, Tag, u8) {
     let page = mapping.vpn.0 >> mapping.order;
-    (usize::from(mapping.order / 9), page / 8, 1 << (page % 8))
+    (usize::from(mapping.order / 9), Tag { asid: mapping.asid, group: page / 8 }, 1 << (page % 8))
 }
 
 impl<T: Hashed> Table for Cuckoo<T> {
     fn map(&mut self, mapping: Mapping, own: &mut OwnCounts) {
         let (size, tag, page) = number(mapping);
-        let Cuckoo { rules, processes, walk_tables, places } = self;
-        let seed = rules.seed.wrapping_add(mapping.asid.0.into());
+        let Cuckoo { rules, scope, processes, walk_tables, places } = self;
+        let owner = scope.owner(mapping.asid);
+        let seed = rules.seed.wrapping_add(owner.0.into());
         let new = || Process { sizes: [None, None, None], rng: Pcg64Mcg::seed_from_u64(seed) };
-        let Process { sizes, rng } = processes.entry(mapping.asid).or_insert_with(new);
+        let Process { sizes, rng } = processes.entry(owner).or_insert_with(new);
         *own.at(WRITES) += 1;
         walk_tables.mapped(mapping, places, own);
         let table = sizes[size].get_or_insert_with(|| T::new(mapping, rules, places, own));
@@ -278,8 +285,8 @@ impl<T: Hashed> Table for Cuckoo<T> {
 
     fn unmap(&mut self, mapping: Mapping, own: &mut OwnCounts) {
         let (size, tag, page) = number(mapping);
-        let Cuckoo { rules, processes, walk_tables, places } = self;
-        let Process { sizes, rng } = processes.get_mut(&mapping.asid).expect("it has the mapping");
+        let Cuckoo { rules, scope, processes, walk_tables, places } = self;
+        let Process { sizes, rng } = processes.get_mut(&scope.owner(mapping.asid)).expect("it has the mapping");
         *own.at(WRITES) += 1;
         let table = sizes[size].as_mut().expect("it has the mapping");
         table.clear(tag, page, &mut Upkeep { rules, rng, places, walk_tables, own });
@@ -287,6 +294,9 @@ impl<T: Hashed> Table for Cuckoo<T> {
     }
 
     fn gone(&mut self, asid: Asid, own: &mut OwnCounts) {
+        if self.scope == Scope::Global {
+            return; // it stays
+        }
         if let Some(process) = self.processes.remove(&asid) {
             process.sizes.iter().flatten().for_each(|table| gave(own, table.bytes()));
         }
@@ -299,13 +309,17 @@ impl<T: Hashed> Table for Cuckoo<T> {
     }
 
     fn walk(&mut self, asid: Asid, vpn: Vpn, mapping: Option<Mapping>, reads: &mut Reads) {
-        let (plan, kind, missed) = self.plan(asid, vpn);
+        let WalkTables { pmd, pud } = &mut self.walk_tables;
+        let by_pmd = pmd.look_up(asid, vpn);
+        let by_pud = if by_pmd.is_none() { pud.look_up(asid, vpn) } else { None };
+        let (plan, kind, missed) = self.plan(asid, [by_pmd, by_pud]);
+        let owner = self.scope.owner(asid);
         reads.count(kind, 1);
         reads.count(CWC_LOOKUPS, u64::from(self.walk_tables.are_cached()));
         let mut step = Step { addresses: [0; 3 * MOST_WAYS], many: 0 };
         let mut found = None;
         for (size, read) in plan.into_iter().enumerate().filter(|(_, read)| *read != Read::Nothing) {
-            let table = self.processes.get(&asid).and_then(|process| process.sizes[size].as_ref());
+            let table = self.processes.get(&owner).and_then(|process| process.sizes[size].as_ref());
             let Some(table) = table else { continue };
             let (_, tag, page) = number(Mapping { asid, vpn, order: ORDERS[size] });
             let ways = match read {
@@ -333,6 +347,19 @@ impl<T: Hashed> Table for Cuckoo<T> {
         debug_assert_eq!(found, mapping.map(|mapping| mapping.order), "XC-3: {asid:?} {vpn:?}");
     }
 
+    fn faulting(&self, asid: Asid, vpn: Vpn, own: &mut OwnCounts) {
+        let WalkTables { pmd, pud } = &self.walk_tables;
+        let (plan, ..) = self.plan(asid, [pmd.peek(asid, vpn), pud.peek(asid, vpn)]);
+        let Some(process) = self.processes.get(&self.scope.owner(asid)) else { return };
+        for (read, _) in plan.into_iter().zip(&process.sizes).filter(|(_, table)| table.is_some()) {
+            *own.at(FAULT_REFERENCES) += match read {
+                Read::Nothing => 0,
+                Read::Ways => self.rules.ways as u64,
+                Read::Way(_) => 1,
+            };
+        }
+    }
+
     #[cfg(test)]
     fn bytes(&self) -> u64 {
         let tables = self.processes.values().flat_map(|process| process.sizes.iter().flatten());
@@ -343,7 +370,7 @@ impl<T: Hashed> Table for Cuckoo<T> {
         let mut many = 0;
         for mapping in mappings {
             let (size, tag, page) = number(mapping);
-            let table = self.processes[&mapping.asid].sizes[size].as_ref().expect("it has the mapping");
+            let table = self.processes[&self.scope.owner(mapping.asid)].sizes[size].as_ref().expect("it has the mapping");
             let held = (0..self.rules.ways).filter(|&way| table.read(&self.rules, way, tag).1 & page != 0);
             assert_eq!(held.count(), 1, "EC-8: {mapping:?}");
             many += 1;

@@ -63,6 +63,12 @@ impl Rows {
     }
 
     /// The header of a page, if its row is cached.
+    pub fn peek(&self, asid: Asid, vpn: Vpn) -> Option<Header> {
+        let key = self.key(asid, vpn);
+        self.cached.contains(&key).then(|| self.rows[&key].headers[self.place(vpn)])
+    }
+
+    /// As [`Self::peek`], and the row is the one that was used last.
     pub fn look_up(&mut self, asid: Asid, vpn: Vpn) -> Option<Header> {
         let key = self.key(asid, vpn);
         let at = self.cached.iter().position(|of| *of == key)?;

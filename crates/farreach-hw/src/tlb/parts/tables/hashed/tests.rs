@@ -22,9 +22,31 @@ fn three_clusters_in_a_row() {
     bench.unmap(0, 8 * 8, 0);
     assert_eq!(bench.walk(0, 16 * 8).references, 3);
     assert_eq!(bench.ahead(0, 24 * 8), 4);
+    // PT-4.
+    bench.fault(0, 24 * 8);
+    assert_eq!(bench.count("fault_references"), 4);
     bench.map(0, 24 * 8, 0);
     assert_eq!(bench.walk(0, 24 * 8).references, 2);
     assert_eq!((bench.count("resizes"), bench.count("table_bytes")), (0, 512), "three of eight are in use");
+}
+
+/// PT-5: the same cluster of two processes lies in two buckets of one table.
+#[test]
+fn pt_5_two_processes_in_one_table() {
+    let mut bench = by_hand(json!({"table_scope": "global"}));
+    bench.map(1, 0, 0);
+    bench.map(2, 0, 0);
+    assert_eq!([1, 2].map(|asid| bench.walk(asid, 0).references), [1, 2]);
+    assert_eq!(bench.count("table_bytes"), 512);
+    bench.fault(3, 0);
+    assert_eq!(bench.count("fault_references"), 3, "two of others, and the empty one");
+    bench.end(1);
+    assert_eq!((bench.walk(2, 0).references, bench.count("table_bytes")), (2, 512), "a tombstone, and the table stays");
+    let mut apart = by_hand(json!({}));
+    apart.map(1, 0, 0);
+    apart.map(2, 0, 0);
+    assert_eq!([1, 2].map(|asid| apart.walk(asid, 0).references), [1, 1]);
+    assert_eq!(apart.count("table_bytes"), 1024);
 }
 
 /// HT-5: used buckets and tombstones count.
