@@ -2,9 +2,10 @@
 
 use super::cores::CORES;
 use super::host::GUEST;
-use super::level::Level;
+use super::level::{Level, Size};
 use super::walk::{by_caches, leaf_level, radix};
 use super::{SecondLevel, count_second_level_hit};
+use crate::cache::Port;
 use crate::tlb::contract::{EntryView, Lookup};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::additions::Victim;
@@ -116,7 +117,7 @@ impl Paging {
 }
 
 impl SecondLevel for Paging {
-    fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
+    fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts, _: &mut Port) -> Option<(Translation, u8)> {
         if self.policy.is_some() {
             self.looked_up(at.kind);
         }
@@ -205,7 +206,7 @@ impl Paging {
         let own = |fit: &u8| fracture || leaf_level(*fit, radix) == leaf_level(order, radix);
         let fit = level.fitting(order).filter(own)?;
         let evictions = counts.evictions;
-        level.fill((at.asid, at.vpn), page, fit, counts, ignored_report);
+        level.fill((at.asid, at.vpn), page, Size::whole(fit), counts, ignored_report);
         (counts.evictions > evictions).then(|| level.victim(fit))
     }
 
