@@ -250,6 +250,7 @@ pub fn ask(
 ) -> Answer {
     let at_work = if at.kind == Kind::Fetch { at.vpn.0 << 12 } else { 0x40_0000 + at.vpn.0 % 7 * 20 };
     tlb.latest_fetch(at_work);
+    tlb.position(table.clock);
     tell_maps(tlb, told, table);
     tlb.access(at, pte, table, unfiltered)
 }

@@ -137,6 +137,7 @@ impl World {
 
     /// The next step.
     pub fn step(&mut self) -> Event {
+        self.table.clock += 1;
         if self.later.is_empty() && self.next.is_empty() {
             if let Some((asid, vpn)) = self.growing.take() {
                 self.promote(asid, vpn);

@@ -64,3 +64,108 @@ impl Os {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farreach_types::event::{Advice, Backing, Kind, Mapping, Op, Prot};
+    use farreach_types::params::Params;
+    use farreach_types::translation::PageTableView;
+    use serde_json::{Map, json};
+
+    const P: Asid = Asid(0);
+
+    /// A system with this memory and share of free frames, in which frame 3 of each 2 MB belongs to others, and a
+    /// process with two regions of 2 MB from page 0x200 on.
+    fn os(memory: &str, share: f64, others: &[u64]) -> Os {
+        let given = [("placement", json!("perforated")), ("memory", json!(memory)), ("perforated_free", json!(share))];
+        let given: Map<_, _> = given.map(|(key, value)| (key.to_owned(), value)).into_iter().collect();
+        let mut os = Os::new(&Params::resolve(&crate::keys("perforated"), &given).unwrap()).unwrap();
+        for frame in others {
+            assert!(os.memory.alloc.take(Pfn(*frame), 1));
+        }
+        os.memory.keep(others.len() as u64);
+        os.apply(P, &Op::Start { pid: 1, parent: None, program: "/bin/p".into() });
+        let map = Mapping { start: 2 << 20, len: 4 << 20, prot: Prot::RW, shared: false, backing: Backing::Heap };
+        os.apply(P, &Op::Map(map));
+        os
+    }
+
+    fn frames(os: &Os, first: u64) -> Vec<Option<u64>> {
+        (first..first + 512).map(|vpn| os.pte(P, Vpn(vpn)).map(|pte| pte.pfn.0)).collect()
+    }
+
+    /// PRF-1: the lowest block with enough free frames; the page whose place is taken lies elsewhere; a block that is
+    /// wholly free makes an ordinary superpage.
+    #[test]
+    fn prf_1_by_hand() {
+        let mut os = os("8M", 0.75, &[3, 512 + 7, 512 + 64, 1024 + 500]);
+        os.touch(P, Vpn(0x203), Kind::Store).unwrap();
+        assert_eq!((os.pte(P, Vpn(0x203)).unwrap().order, os.perforated(P, Vpn(0x203))), (9, None), "the last block");
+        os.touch(P, Vpn(0x403), Kind::Store).unwrap();
+        let there = frames(&os, 0x400);
+        let hole = there[3].expect("it was touched");
+        assert!((0..512).all(|i| i == 3 || there[i as usize] == Some(i)) && hole >= 512, "{hole}");
+        let superpage = os.perforated(P, Vpn(0x5ff)).unwrap();
+        assert_eq!((superpage.pfn, superpage.filter(), superpage.is_hole(Vpn(0x403))), (Pfn(0), 1, true));
+        assert_eq!((0x400..0x600).filter(|vpn| superpage.is_hole(Vpn(*vpn))).count(), 1);
+        let c = os.counts();
+        assert_eq!([c.page_faults, c.superpage_faults, c.perforated_faults, c.perforated_holes], [2, 1, 1, 1]);
+        assert_eq!([c.populated_pages, c.populated_in_superpages, c.superpage_fallbacks], [511 + 511, 511 + 511, 0]);
+        os.check();
+    }
+
+    /// PRF-1: too few frames are free, and the fault brings in its page.
+    #[test]
+    fn prf_1_too_many_holes() {
+        let others: Vec<u64> = (0..1024).filter(|frame| frame % 4 == 0).collect();
+        for (share, superpages) in [(0.75, 1), (0.7501, 0), (1.0, 0)] {
+            let mut os = os("4M", share, &others);
+            os.touch(P, Vpn(0x201), Kind::Store).unwrap();
+            let c = os.counts();
+            assert_eq!((c.perforated_faults, c.superpage_fallbacks), (superpages, 1 - superpages), "{share}");
+            assert_eq!(frames(&os, 0x200).iter().flatten().count(), if superpages == 1 { 512 } else { 1 });
+            os.check();
+        }
+    }
+
+    /// A hole that finds no frame waits for its touch, and is a hole all the same.
+    #[test]
+    fn holes_without_frames_wait() {
+        let others: Vec<u64> = (0..100).collect();
+        let mut os = os("2M", 0.75, &others);
+        os.touch(P, Vpn(0x3ff), Kind::Load).unwrap();
+        assert_eq!(frames(&os, 0x200).iter().flatten().count(), 412);
+        assert!(os.perforated(P, Vpn(0x200)).unwrap().is_hole(Vpn(0x200)));
+        assert!(os.touch(P, Vpn(0x200), Kind::Load).is_err(), "memory is full");
+        os.check();
+    }
+
+    /// A change in a part of it ends the superpage, and is reported as a change of that part alone.
+    #[test]
+    fn a_change_ends_it() {
+        for advice in [true, false] {
+            for page in [0x203u64, 0x300] {
+                let mut os = os("4M", 0.75, &[3, 515]);
+                os.touch(P, Vpn(0x200), Kind::Store).unwrap();
+                assert!(os.perforated(P, Vpn(page)).is_some());
+                let mut changes = Vec::new();
+                os.take_changes(&mut changes);
+                let (start, len) = (page << 12, 4096);
+                os.apply(
+                    P,
+                    &match advice {
+                        true => Op::Advise { start, len, advice: Advice::DontNeed },
+                        false => Op::Protect { start, len, prot: Prot { write: false, ..Prot::RW } },
+                    },
+                );
+                assert_eq!((os.perforated(P, Vpn(page)), os.perforated(P, Vpn(0x3ff))), (None, None));
+                os.take_changes(&mut changes);
+                assert!(changes.iter().any(|c| c.what == What::Stale && c.pages == VpnRange::one(Vpn(page))));
+                os.touch(P, Vpn(page), Kind::Load).unwrap();
+                assert_eq!(frames(&os, 0x200).iter().flatten().count(), 512, "the rest stayed");
+                os.check();
+            }
+        }
+    }
+}
