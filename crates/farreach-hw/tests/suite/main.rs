@@ -4,6 +4,7 @@ mod coalesce_oracle;
 mod mmu_oracle;
 mod oracle_golden;
 mod parts_oracle;
+mod perforated_oracle;
 mod policies;
 mod t94_golden;
 mod t94_hardware;

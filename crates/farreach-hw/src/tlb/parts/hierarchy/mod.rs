@@ -233,10 +233,10 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             debug_assert_eq!(leaf.translate(at.vpn), page, "XC-3: {at:?}");
             return Answer { outcome: Outcome::Hit, filterable: true };
         }
-        if self.second.adapts(at, self.position, table, &mut self.counts) {
-            self.walker.forget(at.asid);
-            let first = self.l1.iter_mut().map(|level| level.drop_space(at.asid, unfiltered));
-            self.counts.invalidations += first.sum::<u64>();
+        let Hierarchy { l1, second, walker, counts, position, .. } = self;
+        if let Some(dropped) = second.adapts(at, *position, table, counts) {
+            walker.forget(at.asid);
+            *dropped += l1.iter_mut().map(|level| level.drop_space(at.asid, unfiltered)).sum::<u64>();
         }
         let (outcome, order) = self.miss(at, pte, by, table);
         let size = self.second.for_first(at, order);

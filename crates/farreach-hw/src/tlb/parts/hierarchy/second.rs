@@ -27,9 +27,15 @@ pub(in crate::tlb) trait SecondLevel: Send {
         Size::whole(order)
     }
     /// Asked before each lookup, at this number of instructions: whether the system changed what entries mean, so that
-    /// all of the process go (ANC-4). Its own it has dropped then.
-    fn adapts(&mut self, _at: Lookup, _position: u64, _table: &dyn PageTableView, _counts: &mut TlbCounts) -> bool {
-        false
+    /// all of the process go (ANC-4). Its own it has dropped then. Returns where those of the first level count.
+    fn adapts<'c>(
+        &mut self,
+        _at: Lookup,
+        _position: u64,
+        _table: &dyn PageTableView,
+        _counts: &'c mut TlbCounts,
+    ) -> Option<&'c mut u64> {
+        None
     }
     /// A walk found the page in a mapping of `2^order` pages, or pages that can be taken for one. Returns the entry
     /// that it evicts.
@@ -88,7 +94,13 @@ impl SecondLevel for Box<dyn SecondLevel> {
     fn for_first(&self, at: Lookup, order: u8) -> Size {
         (**self).for_first(at, order)
     }
-    fn adapts(&mut self, at: Lookup, position: u64, table: &dyn PageTableView, counts: &mut TlbCounts) -> bool {
+    fn adapts<'c>(
+        &mut self,
+        at: Lookup,
+        position: u64,
+        table: &dyn PageTableView,
+        counts: &'c mut TlbCounts,
+    ) -> Option<&'c mut u64> {
         (**self).adapts(at, position, table, counts)
     }
     fn fill(

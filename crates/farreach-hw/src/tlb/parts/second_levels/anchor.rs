@@ -67,6 +67,7 @@ const CHOICES: usize = 3;
 const CHANGES: usize = 4;
 const REWRITES: usize = 5;
 const DISTANCES: usize = 6;
+const DROPPED: usize = 7;
 
 /// The second level as the registry knows it.
 pub const LISTED: ListedSecondLevel = ListedSecondLevel {
@@ -81,6 +82,7 @@ pub const LISTED: ListedSecondLevel = ListedSecondLevel {
         Counter::new("changes", "of these, those that changed it, so that the entries of the process went"),
         Counter::new("rewrites", "anchors in the page table that were written for another distance"),
         Counter::new("distances", "sum of the distances chosen"),
+        Counter::new("dropped", "entries of both levels that went with a change"),
     ],
     check: |params| {
         check_native(params, &shown(&LISTED))?;
@@ -351,13 +353,19 @@ impl SecondLevel for Anchors {
     }
 
     /// ANC-4: in each epoch, at the first lookup of a process that the first level misses.
-    fn adapts(&mut self, at: Lookup, position: u64, table: &dyn PageTableView, counts: &mut TlbCounts) -> bool {
+    fn adapts<'c>(
+        &mut self,
+        at: Lookup,
+        position: u64,
+        table: &dyn PageTableView,
+        counts: &'c mut TlbCounts,
+    ) -> Option<&'c mut u64> {
         if self.epoch == 0 {
-            return false;
+            return None;
         }
         let (epoch, before) = (position / self.epoch, self.order(at.asid));
         if epoch <= self.chosen.get(&at.asid).map_or(0, |chosen| chosen.epoch) {
-            return false;
+            return None;
         }
         let runs = table.runs(at.asid);
         let order = if runs.is_empty() { before } else { best(&runs) };
@@ -366,14 +374,14 @@ impl SecondLevel for Anchors {
         *own.at(DISTANCES) += 1 << order;
         self.chosen.insert(at.asid, Chosen { order, epoch });
         if order == before {
-            return false;
+            return None;
         }
         *own.at(CHANGES) += 1;
         *own.at(REWRITES) += runs.iter().map(|run| anchors_of(run, order).0).sum::<u64>();
         let Anchors { arrays, ignored_report, .. } = self;
-        let own: u64 = arrays.iter_mut().map(|array| array.drop_space(at.asid, ignored_report)).sum();
-        counts.invalidations += own;
-        true
+        let dropped = own.at(DROPPED);
+        *dropped += arrays.iter_mut().map(|array| array.drop_space(at.asid, ignored_report)).sum::<u64>();
+        Some(dropped)
     }
 
     fn part(&mut self) -> Option<(&'static ListedSecondLevel, &mut usize)> {

@@ -211,11 +211,11 @@ impl SecondLevel for Perforations {
         if leaf.is_none()
             && let Some((superpage, entry)) = self.behind_filter(at.asid, at.vpn)
         {
+            let Perforations { level, ignored_report, .. } = self;
+            // Its tag matches, so it is renewed, whatever the bitmap says then.
+            leaf = level.as_mut().map(|level| level.hit(entry, at.vpn, ignored_report));
             self.ask_bitmap(at, counts, port);
-            if !superpage.is_hole(at.vpn) {
-                let Perforations { level, ignored_report, .. } = self;
-                leaf = level.as_mut().map(|level| level.hit(entry, at.vpn, ignored_report));
-            }
+            leaf = leaf.filter(|_| !superpage.is_hole(at.vpn));
         }
         let leaf = leaf?;
         count_second_level_hit(counts, at.kind);
