@@ -128,6 +128,4 @@ second_levels! {
 }
 
 #[cfg(test)]
-mod perforated_tests;
-#[cfg(test)]
 mod tests;

@@ -8,6 +8,12 @@
 //! The system keeps page tables for base pages and marks the superpages ([`PageTableView::perforated`]). Hardware that
 //! does not know the mark has base pages.
 
+mod bitmaps;
+#[cfg(test)]
+mod tests;
+
+pub use bitmaps::PRF_BITMAPS;
+
 use super::{ListedSecondLevel, check_radix, shown};
 use crate::cache::{Port, Purpose};
 use crate::tlb::contract::{EntryView, Lookup};
@@ -18,28 +24,15 @@ use crate::tlb::parts::hierarchy::level::{self, Level, Size};
 use crate::tlb::parts::hierarchy::nodes::RADIX;
 use crate::tlb::parts::hierarchy::walk::leaf_level;
 use crate::tlb::parts::hierarchy::{COALESCE, L2, Rest, SecondLevel, check_native, count_second_level_hit};
+use bitmaps::{Bitmaps, name};
 use farreach_types::addr::{Asid, BASE_SHIFT, Bytes, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
-use farreach_types::params::{Allowed, Key, Params};
+use farreach_types::params::{Key, Params};
 use farreach_types::translation::{PageTableView, Perforated, Pte, Translation};
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-
-/// PRF-2.
-pub const PRF_BITMAPS: Key = Key {
-    name: "prf_bitmaps",
-    default: "16",
-    allowed: Allowed::Int { min: 0, max: 4096 },
-    about: "bitmaps of superpages with holes that are cached beside the second level; 0: each is read in memory",
-};
 
 /// Bytes of a base page.
 const BASE_PAGE: u64 = 1 << BASE_SHIFT;
-/// log2 of the bytes of a bitmap.
-const BITMAP: u32 = 6;
-/// Where the bitmaps of superpages lie, in the order in which walks came to them.
-const FIRST: u64 = 1 << 52;
 
 const BITMAPS: usize = 0;
 const CACHED: usize = 1;
@@ -85,24 +78,10 @@ pub const LISTED: ListedSecondLevel = ListedSecondLevel {
     ..ListedSecondLevel::NEW
 };
 
-/// A superpage, by process and number.
-type Name = (Asid, u64);
-
-fn name_of(at: Lookup) -> Name {
-    (at.asid, at.vpn.0 >> Perforated::ORDER)
-}
-
 /// See the module.
 struct Perforations {
     level: Option<Level>,
-    /// The superpages with holes that walks found, each with the number of its bitmap in memory. What is known of a
-    /// superpage goes with the first change in it.
-    known: HashMap<Name, (Perforated, u64), FixedState>,
-    /// Bitmaps that have a place in memory.
-    placed: u64,
-    /// The cached bitmaps, that used longest ago first.
-    cached: Vec<Name>,
-    most_cached: usize,
+    bitmaps: Bitmaps,
     process_ids: bool,
     /// Whether the bitmap was asked at the lookup under way.
     asked: bool,
@@ -115,13 +94,9 @@ struct Perforations {
 
 impl Perforations {
     fn new(params: &Params) -> Result<Perforations, String> {
-        let most_cached = params.int(PRF_BITMAPS.name) as usize;
         Ok(Perforations {
             level: Level::new(params, L2.name, params.int("seed").wrapping_add(16))?,
-            known: HashMap::default(),
-            placed: 0,
-            cached: Vec::with_capacity(most_cached + 1),
-            most_cached,
+            bitmaps: Bitmaps::new(params),
             process_ids: params.flag(PROCESS_IDS.name),
             asked: false,
             found: None,
@@ -137,28 +112,16 @@ impl Perforations {
         }
         let part = counts.parts.at(self.part);
         *part.counters.at(BITMAPS) += 1;
-        let name = name_of(at);
-        match self.cached.iter().position(|held| *held == name) {
-            Some(place) => {
-                self.cached[place..].rotate_left(1);
-                *part.counters.at(CACHED) += 1;
-            }
-            None => {
-                let address = FIRST + (self.known[&name].1 << BITMAP);
-                port.step(Purpose::Demand, &[address], &mut part.memory);
-                self.cached.push(name);
-                if self.cached.len() > self.most_cached {
-                    self.cached.remove(0);
-                }
-            }
+        match self.bitmaps.ask(name(at.asid, at.vpn)) {
+            Some(address) => _ = port.step(Purpose::Demand, &[address], &mut part.memory),
+            None => *part.counters.at(CACHED) += 1,
         }
     }
 
     /// The superpage with holes that has an entry which does not stand for the page by itself, and the place of that.
     fn behind_filter(&self, asid: Asid, vpn: Vpn) -> Option<(Perforated, (usize, u32))> {
         let entry = self.level.as_ref()?.behind_filter(asid, vpn)?;
-        let (superpage, _) = self.known.get(&(asid, vpn.0 >> Perforated::ORDER))?;
-        Some((*superpage, entry))
+        Some((self.bitmaps.known(asid, vpn)?, entry))
     }
 
     /// Fills a page, if the level holds pages of such mappings.
@@ -169,12 +132,6 @@ impl Perforations {
         let evictions = counts.evictions;
         level.fill((at.asid, at.vpn), page, Size { order, ..size }, counts, &mut self.ignored_report);
         (counts.evictions > evictions).then(|| level.victim(order))
-    }
-
-    /// Forgets superpages and bitmaps.
-    fn forget(&mut self, goes: impl Fn(&Name) -> bool) {
-        self.known.retain(|name, _| !goes(name));
-        self.cached.retain(|name| !goes(name));
     }
 
     fn each(&mut self, act: impl FnOnce(&mut Level, &mut Unfiltered) -> u64) -> u64 {
@@ -228,24 +185,20 @@ impl SecondLevel for Perforations {
         self.found = superpage;
         let Some(superpage) = superpage else {
             if pte.order >= Perforated::ORDER {
-                self.forget(|name| *name == name_of(at));
+                self.bitmaps.forget(|known| known == name(at.asid, at.vpn));
             }
             return pte;
         };
-        let placed = &mut self.placed;
-        self.known.entry(name_of(at)).or_insert_with(|| {
-            *placed += 1;
-            (superpage, *placed - 1)
-        });
+        self.bitmaps.learn(name(at.asid, at.vpn), superpage);
         Pte { order: if superpage.is_hole(at.vpn) { 0 } else { Perforated::ORDER }, ..pte }
     }
 
     /// PRF-3: a base page where the filter's bit is set. Otherwise the superpage with its filter, so that it does not
     /// stand for holes there either.
     fn for_first(&self, at: Lookup, order: u8) -> Size {
-        match self.known.get(&name_of(at)).filter(|_| order == Perforated::ORDER) {
-            Some((superpage, _)) if superpage.filter() >> group(at.vpn) & 1 == 1 => Size::whole(0),
-            Some((superpage, _)) => Size { order, filter: superpage.filter() },
+        match self.bitmaps.known(at.asid, at.vpn).filter(|_| order == Perforated::ORDER) {
+            Some(superpage) if superpage.filter() >> group(at.vpn) & 1 == 1 => Size::whole(0),
+            Some(superpage) => Size { order, filter: superpage.filter() },
             None => Size::whole(order),
         }
     }
@@ -291,19 +244,19 @@ impl SecondLevel for Perforations {
 
     fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool) -> u64 {
         let whole = |number: u64| VpnRange { start: Vpn(number << Perforated::ORDER), pages: 1 << Perforated::ORDER };
-        self.forget(|&(of, number)| of == asid && whole(number).overlaps(&pages));
+        self.bitmaps.forget(|(of, number)| of == asid && whole(number).overlaps(&pages));
         self.each(|level, ignored_report| level.drop_overlapping(asid, pages, demoted.into(), ignored_report))
     }
 
     fn drop_space(&mut self, asid: Asid) -> u64 {
-        self.forget(|(of, _)| *of == asid);
+        self.bitmaps.forget(|(of, _)| of == asid);
         self.each(|level, ignored_report| level.drop_space(asid, ignored_report))
     }
 
     /// Without process ids, the bitmaps of others go with their entries.
     fn switch(&mut self, to: Asid) -> u64 {
         if !self.process_ids {
-            self.cached.retain(|(of, _)| *of == to);
+            self.bitmaps.uncache(|(of, _)| of != to);
         }
         self.each(|level, ignored_report| level.switch(to, ignored_report))
     }
@@ -321,11 +274,11 @@ impl SecondLevel for Perforations {
         let first = into.len();
         self.level.iter().for_each(|level| level.views(before, into));
         for view in into[first..].iter_mut().filter(|view| view.order == Perforated::ORDER) {
-            let Some((superpage, _)) = self.known.get(&(view.asid, view.base.0 >> Perforated::ORDER)) else { continue };
+            let Some(superpage) = self.bitmaps.known(view.asid, view.base) else { continue };
             if superpage.filter() != 0 {
                 let pages = (0..1 << Perforated::ORDER).map(|i| (i, Vpn(view.base.0 + i)));
                 let there = pages.filter(|(_, vpn)| !superpage.is_hole(*vpn));
-                view.pages = there.map(|(i, vpn)| (i, inside(superpage, vpn), false)).collect();
+                view.pages = there.map(|(i, vpn)| (i, inside(&superpage, vpn), false)).collect();
             }
         }
     }
@@ -342,7 +295,7 @@ fn group(vpn: Vpn) -> u64 {
 
 /// A fault to plant (T-9).
 #[cfg(test)]
-pub(super) mod fault {
+mod fault {
     use std::cell::Cell;
 
     thread_local! {

@@ -6,9 +6,11 @@
 //! has no entry of its own (ANC-2). The contiguity is read off the page table, as if the system kept it there.
 //!
 //! The system may choose the distance of each process anew from time to time (ANC-4). Another distance makes other
-//! pages anchors, so all entries of the process go. The rule counts entries by lengths of runs; here the places of the
-//! runs count too, since an anchor reaches only forward: pages before the first anchor of a run have entries of their
-//! own.
+//! pages anchors, so all entries of the process go.
+
+mod distance;
+
+pub use distance::{ANCHOR_DISTANCE, ANCHOR_EPOCH};
 
 use super::{ListedSecondLevel, check_radix, shown};
 use crate::cache::{Port, Purpose};
@@ -26,32 +28,12 @@ use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::{Allowed, Key, Params};
+use distance::{Distances, chooses};
 use farreach_types::translation::{Attr, PageTableView, Pte, Translation};
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-use std::ops::RangeInclusive;
 
 /// log2 of the page table entries in a line of 64 bytes.
 const LINE: u32 = 3;
 
-/// log2 of the distances that the system chooses from: 2 to 65536 pages.
-const ORDERS: RangeInclusive<u8> = 1..=16;
-
-/// ANC-1.
-pub const ANCHOR_DISTANCE: Key = Key {
-    name: "anchor_distance",
-    default: "8",
-    allowed: Allowed::PowerOfTwo { min: 2, max: 65536 },
-    about: "pages from one anchor to the next, and pages that an anchor entry translates at most",
-};
-/// ANC-4.
-pub const ANCHOR_EPOCH: Key = Key {
-    name: "anchor_epoch",
-    default: "0",
-    allowed: Allowed::Int { min: 0, max: 1 << 60 },
-    about: "instructions after which the system chooses the distance of a process anew, by its runs of pages; 0: it \
-            stays anchor_distance",
-};
 /// ANC-2.
 pub const ANCHOR_CYCLES: Key = Key {
     name: "anchor_cycles",
@@ -126,48 +108,12 @@ impl Contents for Mapped {
     }
 }
 
-/// A choice of the system.
-#[derive(Clone, Copy)]
-struct Chosen {
-    /// log2 of the distance.
-    order: u8,
-    /// The number of the epoch in which it was made.
-    epoch: u64,
-}
-
-/// Whether the system chooses distances.
-fn chooses(params: &Params) -> bool {
-    params.int(ANCHOR_EPOCH.name) > 0
-}
-
-/// With anchors every `2^order` pages, those that a run of pages has, and its pages before the first.
-fn anchors_of(run: &VpnRange, order: u8) -> (u64, u64) {
-    let distance = 1u64 << order;
-    let before = run.pages.min(run.start.0.next_multiple_of(distance) - run.start.0);
-    ((run.pages - before).div_ceil(distance), before)
-}
-
-/// ANC-4: log2 of the distance with which these runs take the fewest entries, one for each anchor and for each page
-/// that none reaches. Of equal ones the shortest, whose entries reach less that may change.
-fn best(runs: &[VpnRange]) -> u8 {
-    let entries = |order: u8| -> u64 {
-        let of = |run| anchors_of(run, order);
-        runs.iter().map(of).map(|(anchors, before)| anchors + before).sum()
-    };
-    ORDERS.min_by_key(|order| entries(*order)).expect("there are orders")
-}
-
 /// See the module.
 struct Anchors {
     arrays: Vec<Store<Mapped>>,
     /// The sizes there are, ascending, each with its array. The first is that of base pages.
     sizes: Vec<(u8, usize)>,
-    /// log2 of the distance, until the system chooses another.
-    first: u8,
-    /// Instructions of an epoch; 0: the system chooses nothing.
-    epoch: u64,
-    /// What the system chose, by process.
-    chosen: HashMap<Asid, Chosen, FixedState>,
+    distances: Distances,
     /// The place of its counters.
     part: usize,
     ignored_report: Unfiltered,
@@ -196,17 +142,10 @@ impl Anchors {
         Ok(Anchors {
             arrays: (0..).zip(&shapes).map(store).collect::<Result<_, _>>()?,
             sizes,
-            first: params.int(ANCHOR_DISTANCE.name).trailing_zeros() as u8,
-            epoch: params.int(ANCHOR_EPOCH.name),
-            chosen: HashMap::default(),
+            distances: Distances::new(params),
             part: 0,
             ignored_report: Unfiltered::unread(),
         })
-    }
-
-    /// log2 of the distance of a process.
-    fn order(&self, asid: Asid) -> u8 {
-        if self.epoch == 0 { self.first } else { self.chosen.get(&asid).map_or(self.first, |chosen| chosen.order) }
     }
 
     /// The array of base pages.
@@ -227,12 +166,12 @@ impl Anchors {
     /// The entry of the anchor of a page, whether it reaches the page or not.
     fn anchor(&self, asid: Asid, vpn: Vpn) -> Option<u32> {
         let store = &self.arrays[self.base()];
-        store.find(Tag::of(asid, vpn, self.order(asid))).filter(|&slot| store.get(slot).row > 0)
+        store.find(Tag::of(asid, vpn, self.distances.order(asid))).filter(|&slot| store.get(slot).row > 0)
     }
 
     /// The entry of the anchor of a page, if it reaches the page.
     fn find_anchor(&self, asid: Asid, vpn: Vpn) -> Option<(usize, u32)> {
-        let order = self.order(asid);
+        let order = self.distances.order(asid);
         let reaches = |&slot: &u32| vpn.offset_in(order.into()) < self.arrays[self.base()].get(slot).row.into();
         self.anchor(asid, vpn).filter(reaches).map(|slot| (self.base(), slot))
     }
@@ -251,7 +190,7 @@ impl Anchors {
     /// ANC-1: the anchor of a page, with the number of pages in a row from it on, if the page is among them and is not
     /// alone.
     fn reaching(&self, (asid, vpn): (Asid, Vpn), page: Translation, table: &dyn PageTableView) -> Option<Mapped> {
-        let order = self.order(asid);
+        let order = self.distances.order(asid);
         let (first, offset) = (vpn.align_down(order.into()).0, vpn.offset_in(order.into()));
         let frame = page.pfn.0.wrapping_sub(offset);
         let continues = |i: &u64| {
@@ -274,7 +213,7 @@ impl Anchors {
             self.arrays[base].touch(slot, 0, &mut self.ignored_report);
             return None;
         }
-        self.put(self.base(), Tag::of(at.asid, at.vpn, self.order(at.asid)), anchor, counts)
+        self.put(self.base(), Tag::of(at.asid, at.vpn, self.distances.order(at.asid)), anchor, counts)
     }
 
     fn put(&mut self, array: usize, tag: Tag, contents: Mapped, counts: &mut TlbCounts) -> Option<Victim> {
@@ -287,7 +226,7 @@ impl Anchors {
 
     /// Drops what overlaps: entries of at least this order, and anchors.
     fn drop_from(&mut self, least: u8, asid: Asid, pages: VpnRange) -> u64 {
-        let distance = self.order(asid);
+        let distance = self.distances.order(asid);
         let Anchors { arrays, sizes, ignored_report, .. } = self;
         let base = sizes[0].1;
         let of = sizes.iter().filter(|(order, _)| *order >= least);
@@ -336,7 +275,7 @@ impl SecondLevel for Anchors {
     /// ANC-3: the walk reads the entry of the anchor too, if it lies in another line, and what leads to it, if that is
     /// another page table.
     fn walked(&mut self, at: Lookup, pte: Pte, rest: &mut Rest) {
-        let anchor = at.vpn.align_down(self.order(at.asid).into());
+        let anchor = at.vpn.align_down(self.distances.order(at.asid).into());
         if leaf_level(pte.order, RADIX) > 0 || anchor.align_down(LINE) == at.vpn.align_down(LINE) {
             return;
         }
@@ -360,24 +299,13 @@ impl SecondLevel for Anchors {
         table: &dyn PageTableView,
         counts: &'c mut TlbCounts,
     ) -> Option<&'c mut u64> {
-        if self.epoch == 0 {
-            return None;
-        }
-        let (epoch, before) = (position / self.epoch, self.order(at.asid));
-        if epoch <= self.chosen.get(&at.asid).map_or(0, |chosen| chosen.epoch) {
-            return None;
-        }
-        let runs = table.runs(at.asid);
-        let order = if runs.is_empty() { before } else { best(&runs) };
+        let choice = self.distances.choose(at.asid, position, table)?;
         let own = &mut counts.parts.at(self.part).counters;
         *own.at(CHOICES) += 1;
-        *own.at(DISTANCES) += 1 << order;
-        self.chosen.insert(at.asid, Chosen { order, epoch });
-        if order == before {
-            return None;
-        }
+        *own.at(DISTANCES) += 1 << choice.order;
+        let rewrites = choice.rewrites?;
         *own.at(CHANGES) += 1;
-        *own.at(REWRITES) += runs.iter().map(|run| anchors_of(run, order).0).sum::<u64>();
+        *own.at(REWRITES) += rewrites;
         let Anchors { arrays, ignored_report, .. } = self;
         let dropped = own.at(DROPPED);
         *dropped += arrays.iter_mut().map(|array| array.drop_space(at.asid, ignored_report)).sum::<u64>();
@@ -399,7 +327,7 @@ impl SecondLevel for Anchors {
 
     /// The next process of this number begins as the first did.
     fn drop_space(&mut self, asid: Asid) -> u64 {
-        self.chosen.remove(&asid);
+        self.distances.forget(asid);
         let Anchors { arrays, ignored_report, .. } = self;
         arrays.iter_mut().map(|array| array.drop_space(asid, ignored_report)).sum()
     }
@@ -435,39 +363,5 @@ impl SecondLevel for Anchors {
 
     fn entries(&self) -> usize {
         self.arrays.iter().map(Store::entries).sum()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn runs(runs: &[(u64, u64)]) -> Vec<VpnRange> {
-        runs.iter().map(|&(start, pages)| VpnRange { start: Vpn(start), pages }).collect()
-    }
-
-    /// ANC-4, by hand: entries with anchors every 8 pages, and the distance that is chosen.
-    #[test]
-    fn anc_4_the_fewest_entries() {
-        let every = |n: u64, pages, from| (0..n).map(|i| (i * 64 + from, pages)).collect::<Vec<_>>();
-        for (histogram, with_8, distance) in [
-            (vec![(0, 1024)], 128, 1024),
-            // 16 runs of 8 pages, where anchors are: longer distances do not save any.
-            (every(16, 8, 0), 16, 8),
-            // The same between anchors: 4 pages before and one anchor each; with 4, two anchors each.
-            (every(16, 8, 4), 16 * 5, 4),
-            // Pages alone have an entry each, anchor or not.
-            (every(16, 1, 3), 16, 2),
-            (vec![(4, 64)], 4 + 8, 8),
-            // One long run and 100 pairs, which anchors do not reach where they are every 4 pages or more.
-            ([&[(1 << 20, 512)][..], &every(100, 2, 2)].concat(), 64 + 200, 512),
-            // With 120 runs of 8 it would be 8, but for the long one.
-            ([&[(1 << 20, 4096)][..], &every(120, 8, 8)].concat(), 512 + 120, 8),
-            (vec![(0, 1 << 18)], 1 << 15, 65536),
-        ] {
-            let histogram = runs(&histogram);
-            let entries: u64 = histogram.iter().map(|run| anchors_of(run, 3)).map(|(anchors, left)| anchors + left).sum();
-            assert_eq!((entries, 1 << best(&histogram)), (with_8, distance), "{histogram:?}");
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Superpages with holes (PRF): the case by hand, the law, and safety with every page a hole in turn.
 
-use super::SECOND_LEVEL;
-use super::perforated::fault::SUPERPAGE_FIRST;
+use super::super::SECOND_LEVEL;
+use super::fault::SUPERPAGE_FIRST;
 use crate::tlb::contract::Outcome;
 use crate::tlb::parts::additions::tests::world::{Stream, World};
 use crate::tlb::parts::additions::tests::{Keys, Machine};
