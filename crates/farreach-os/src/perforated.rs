@@ -4,9 +4,9 @@
 //! In the page table all of them are base pages. That they make a superpage is a mark beside it, which hardware that
 //! knows of holes reads with an entry ([`PageTableView::perforated`](crate::Os)). The mark ends when the translation of
 //! one of its pages does, hole or not, as a superpage is split when a part of it changes (T94-42). Hardware is told of
-//! each such change anyway, and has then dropped what it knew.
+//! each such change anyway, and has then dropped what it knew. That a mark begins need not be told: nothing of its group
+//! was mapped before.
 
-use crate::contract::What;
 use crate::huge::inside;
 use crate::os::Os;
 use crate::page_table::entry::{Entry, attributes};
@@ -51,7 +51,6 @@ impl Os {
         counts.populated_pages += self.mapped - before - u64::from(there);
         counts.populated_in_superpages += group.pages - holes - u64::from(!mark.is_hole(vpn));
         self.spaces[asid.0 as usize].perforated.insert(group.start, mark);
-        self.change(asid, group, What::Promoted);
         there
     }
 
@@ -68,6 +67,7 @@ impl Os {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::What;
     use farreach_types::event::{Advice, Backing, Kind, Mapping, Op, Prot};
     use farreach_types::params::Params;
     use farreach_types::translation::PageTableView;
