@@ -2,8 +2,8 @@
 
 use crate::table::Extent;
 use crate::world::World;
-use farreach_types::addr::Asid;
-use farreach_types::translation::Attr;
+use farreach_types::addr::{Asid, Pfn};
+use farreach_types::translation::{Attr, Perforated};
 
 /// Processes.
 pub const SPACES: u32 = 3;
@@ -47,7 +47,7 @@ pub fn place(world: &mut World, asid: Asid, place: u64) -> Vec<Extent> {
     let new = |first, pages, pfn, order, ranged| Extent { asid, first, pages, pfn, attr, order, ranged };
     if n == LARGE_PAGES {
         let ranged = world.percent(50);
-        match world.below(3) {
+        match world.below(4) {
             0 => {
                 let pfn = frames(world, 1 << 18, 1 << 18, 0);
                 all.push(new(first, 1 << 18, pfn, 18, ranged));
@@ -57,6 +57,7 @@ pub fn place(world: &mut World, asid: Asid, place: u64) -> Vec<Extent> {
                 let pfn = frames(world, pages, 1024, 0);
                 all.push(new(first, pages, pfn, order, ranged));
             }
+            2 => (0..1 + world.below(2)).for_each(|i| perforated(world, asid, first + 512 * i, attr, &mut all)),
             // A long run, aligned or not, with another one right behind it.
             _ => {
                 let (from, pages) = (first + world.below(40), 1 + world.below(700));
@@ -86,6 +87,28 @@ pub fn place(world: &mut World, asid: Asid, place: u64) -> Vec<Extent> {
         _ => (0..n / 16).for_each(|i| region(world, asid, first + 16 * i, &mut all)),
     }
     all
+}
+
+/// 2 MB in an aligned block, with holes: pages that lie elsewhere, or are not mapped (PRF-1).
+fn perforated(world: &mut World, asid: Asid, first: u64, attr: Attr, into: &mut Vec<Extent>) {
+    let (block, elsewhere) = (frames(world, 512, 512, 0), frames(world, 512, 1, 0));
+    let mut holes = [0; 8];
+    for _ in 0..world.pick(&[0, 1, 3, 20, 100]) {
+        let hole = world.below(512);
+        holes[(hole / 64) as usize] |= 1 << (hole % 64);
+    }
+    let is_hole = |page: &u64| holes[(page / 64) as usize] >> (page % 64) & 1 == 1;
+    let pages: Vec<u64> = (0..512).collect();
+    for run in pages.chunk_by(|one, other| !is_hole(one) && !is_hole(other)) {
+        let (page, pages) = (run[0], run.len() as u64);
+        let extent = |pfn| Extent { asid, first: first + page, pages, pfn, attr, order: 0, ranged: false };
+        match is_hole(&page) {
+            false => into.push(extent(block + page)),
+            true if world.percent(75) => into.push(extent(elsewhere + page)),
+            true => {}
+        }
+    }
+    world.table.perforate(asid, first >> Perforated::ORDER, Perforated { pfn: Pfn(block), attr, holes });
 }
 
 fn attr(world: &mut World) -> Attr {

@@ -34,8 +34,10 @@ pub struct Traits {
     pub process_ids: bool,
     /// Whether it has registers that are loaded at a lookup, which a probe cannot predict.
     pub registers: bool,
-    /// Whether a part is switched on and off, which a probe cannot predict.
+    /// Whether a part is switched on and off, or a system changes what its entries mean, which a probe cannot predict.
     pub controlled: bool,
+    /// Whether it knows superpages with holes.
+    pub perforated: bool,
     /// Whether misses are walks.
     pub walks: bool,
     /// Whether victims are random.
@@ -117,7 +119,8 @@ impl Traits {
             several_cores: tlb.on_thread().is_some(),
             process_ids: !p.has("process_ids") || p.flag("process_ids"),
             registers: tlb.on_segment().is_some(),
-            controlled: word("range_control") == "counters",
+            controlled: word("range_control") == "counters" || p.has("anchor_epoch") && p.int("anchor_epoch") > 0,
+            perforated: word("second_level") == "perforated",
             walks: p.has("walk_levels"),
             random: p.as_json().values().any(|value| value.as_str().is_some_and(|v| ["random", "lfsr"].contains(&v))),
             hashed: tables::chosen(p).is_some(),

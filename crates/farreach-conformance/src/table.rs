@@ -3,7 +3,7 @@
 
 use farreach_types::addr::{Asid, DIRECT_MAP, Pfn, Vpn, VpnRange};
 use farreach_types::translation::{
-    Attr, PageTableView, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView, Translation,
+    Attr, PageTableView, Perforated, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView, Translation,
 };
 use std::collections::BTreeMap;
 
@@ -51,6 +51,10 @@ pub struct Told(usize);
 pub struct Table {
     extents: BTreeMap<(Asid, u64), Extent>,
     pub segments: BTreeMap<Asid, Segment>,
+    /// Superpages with holes (PRF-1), by number. They end with the first extent that goes.
+    perforated: BTreeMap<(Asid, u64), Perforated>,
+    /// Steps of the world so far: the instructions that designs are told of (HW-8).
+    pub clock: u64,
     /// Pages that were mapped, or changed, in order.
     log: Vec<(Asid, VpnRange)>,
 }
@@ -84,7 +88,14 @@ impl Table {
         self.extents.insert((extent.asid, from), extent);
     }
 
+    /// Marks pages that are about to be mapped as a superpage with holes.
+    pub fn perforate(&mut self, asid: Asid, number: u64, superpage: Perforated) {
+        self.perforated.insert((asid, number), superpage);
+    }
+
     pub fn remove(&mut self, extent: &Extent) {
+        let numbers = extent.first >> Perforated::ORDER..=(extent.end() - 1) >> Perforated::ORDER;
+        self.perforated.retain(|(asid, number), _| *asid != extent.asid || !numbers.contains(number));
         self.extents.remove(&(extent.asid, extent.first)).expect("it is mapped");
     }
 
@@ -111,6 +122,12 @@ impl PageTableView for Table {
     }
     fn any_mapped(&self, asid: Asid, pages: VpnRange) -> bool {
         !self.overlapping(asid, pages.start.0, pages.end().0).is_empty()
+    }
+    fn perforated(&self, asid: Asid, vpn: Vpn) -> Option<Perforated> {
+        self.perforated.get(&(asid, vpn.0 >> Perforated::ORDER)).copied()
+    }
+    fn runs(&self, asid: Asid) -> Vec<VpnRange> {
+        self.of(asid).filter(|extent| extent.order < 9).map(Extent::range).collect()
     }
     fn ranges(&self) -> &dyn RangeTableView {
         self

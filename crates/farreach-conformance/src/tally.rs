@@ -122,7 +122,10 @@ pub fn event(before: &TlbCounts, now: &TlbCounts, was: &[EntryView], is: &[Entry
         let left = is
             .iter()
             .find(|new| (new.slot, new.asid, new.base, new.order) == (old.slot, old.asid, old.base, old.order));
-        let gone = (old.pages.len() - left.map_or(0, |new| new.pages.len())) as u64;
+        let mut gone = (old.pages.len() - left.map_or(0, |new| new.pages.len())) as u64;
+        if old.order > 6 && old.pages.len() > 2 {
+            gone = u64::from(left.is_none()); // a superpage with holes (PRF-1), dropped as a whole
+        }
         let may_be_span = old.pages.len() == 2 && left.is_none();
         least += if may_be_span { 1 } else { gone };
         most += if may_be_span { 1 << old.order } else { gone };

@@ -12,7 +12,7 @@ use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
-use farreach_types::translation::Pte;
+use farreach_types::translation::{PageTableView, Perforated, Pte};
 use std::collections::HashSet;
 
 /// Both sides of a split design.
@@ -82,7 +82,11 @@ impl Watch<'_> {
         if t.opaque {
             self.fresh.lookup(at, pte, hit)?;
         } else {
-            tally::lookup(t, (&self.counts, self.tlb.counts()), (at, pte), answer, alone)?;
+            // PRF-1: a page of a superpage with holes is one of a superpage to a design that knows these.
+            let superpage = table.perforated(at.asid, at.vpn).filter(|_| t.perforated && pte.order < Perforated::ORDER);
+            let order = |s: Perforated| if s.is_hole(at.vpn) { 0 } else { Perforated::ORDER };
+            let seen = Pte { order: superpage.map_or(pte.order, order), ..pte };
+            tally::lookup(t, (&self.counts, self.tlb.counts()), (at, seen), answer, alone)?;
         }
         if let Some(reads) = self.tlb.port().map(|port| port.recorded().count() as u64) {
             tally::reads(&self.counts, self.tlb.counts(), reads)?;
@@ -250,6 +254,7 @@ pub fn ask(
 ) -> Answer {
     let at_work = if at.kind == Kind::Fetch { at.vpn.0 << 12 } else { 0x40_0000 + at.vpn.0 % 7 * 20 };
     tlb.latest_fetch(at_work);
+    tlb.position(table.clock);
     tell_maps(tlb, told, table);
     tlb.access(at, pte, table, unfiltered)
 }

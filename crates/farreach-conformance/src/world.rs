@@ -121,7 +121,11 @@ impl World {
             let (first, pages) = layout::pages(place);
             let from = match self.percent(5) {
                 true => KERNEL + self.below(KERNEL_PAGES),
-                false => first + self.below(pages),
+                // The pages of a large place that are no superpage lie at its beginning.
+                false => {
+                    let near = self.pick(&[pages, pages.min(1024)]);
+                    first + self.below(near)
+                }
             };
             let stride = self.pick(&[1, 1, 1, 1, 3, 8, 16, 64, 512]);
             let run = self.pick(&[1, 2, 5, 16, 40, n as u64]).min((n - self.hot.len()) as u64);
@@ -137,6 +141,7 @@ impl World {
 
     /// The next step.
     pub fn step(&mut self) -> Event {
+        self.table.clock += 1;
         if self.later.is_empty() && self.next.is_empty() {
             if let Some((asid, vpn)) = self.growing.take() {
                 self.promote(asid, vpn);

@@ -150,6 +150,7 @@ pub const PRESETS: &[Preset] = presets![
     "since/skewed",
     "since/mosaic",
     "since/tps",
+    "since/perforated",
 ];
 
 /// The group of all presets.

@@ -35,6 +35,9 @@ impl Os {
             let first = region.page_of(region.range.start.max(group.start));
             let page = first.wrapping_sub(region.range.start.max(group.start).0 - group.start.0);
             let Some(base) = self.superpage_block(FrameRequest { vpn: group.start, page, ..request }, order) else {
+                if self.perforated_fault(asid, vpn, region, group) {
+                    return true;
+                }
                 self.memory.counts.superpage_fallbacks += 1;
                 continue;
             };
@@ -209,6 +212,6 @@ impl Os {
     }
 }
 
-fn inside(group: VpnRange, range: VpnRange) -> bool {
+pub(super) fn inside(group: VpnRange, range: VpnRange) -> bool {
     group.and(range) == group
 }

@@ -35,6 +35,7 @@ mod object;
 mod os;
 mod page_index;
 mod page_table;
+mod perforated;
 pub mod placement;
 mod pressure;
 mod promotion;

@@ -156,6 +156,9 @@ impl Os {
     }
 
     pub(crate) fn change(&mut self, asid: Asid, pages: VpnRange, what: What) {
+        if matches!(what, What::Stale | What::Gone) {
+            self.end_perforated(asid, pages);
+        }
         self.changes.push(Change { asid, pages, what });
     }
 

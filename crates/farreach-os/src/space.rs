@@ -4,9 +4,9 @@ use crate::base_pages::Parts;
 use crate::page_table::PageTable;
 use crate::ranges::process::Ranges;
 use crate::region::Regions;
-use farreach_types::addr::{Asid, VpnRange};
+use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::event::ThpRule;
-use farreach_types::translation::Segment;
+use farreach_types::translation::{Perforated, Segment};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::sync::Arc;
@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub(crate) struct Space {
     pub table: PageTable,
     pub regions: Regions,
+    /// Its superpages with holes (PRF-1), by first page.
+    pub perforated: HashMap<Vpn, Perforated, FixedState>,
     /// Its range translations, once it has pages, if the system keeps any.
     pub ranges: Option<Ranges>,
     /// Its direct segment, as in the registers.

@@ -3,7 +3,9 @@
 use crate::os::Os;
 use crate::ranges::process::Ranges;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
-use farreach_types::translation::{PageTableView, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView};
+use farreach_types::translation::{
+    Attr, PageTableView, Perforated, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView,
+};
 
 impl PageTableView for Os {
     #[inline]
@@ -19,6 +21,25 @@ impl PageTableView for Os {
         let placed = space.table.pte(vpn)?.pfn;
         let (first, offset) = self.memory.objects.try_get(region.object)?.reservation(region.page_of(vpn))?;
         (first.0 + offset == placed.0).then_some(first)
+    }
+    fn perforated(&self, asid: Asid, vpn: Vpn) -> Option<Perforated> {
+        let first = vpn.align_down(Perforated::ORDER.into());
+        self.spaces.get(asid.0 as usize)?.perforated.get(&first).copied()
+    }
+    fn runs(&self, asid: Asid) -> Vec<VpnRange> {
+        let Some(space) = self.spaces.get(asid.0 as usize) else { return Vec::new() };
+        let runs = space.table.runs_in(VpnRange::ALL).into_iter().filter(|run| run.entry.order < Perforated::ORDER);
+        let mut all: Vec<(VpnRange, u64, Attr)> = Vec::new();
+        for run in runs {
+            let distance = run.entry.pfn.0.wrapping_sub(run.first.0);
+            match all.last_mut() {
+                Some((last, of, attr)) if last.end() == run.first && (*of, *attr) == (distance, run.entry.attr) => {
+                    last.pages += run.pages;
+                }
+                _ => all.push((VpnRange { start: run.first, pages: run.pages }, distance, run.entry.attr)),
+            }
+        }
+        all.into_iter().map(|(pages, ..)| pages).collect()
     }
     fn largest_regions(&self, asid: Asid, most: usize) -> Vec<VpnRange> {
         self.spaces.get(asid.0 as usize).map_or_else(Vec::new, |space| space.regions.largest(most))

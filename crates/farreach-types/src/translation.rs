@@ -28,6 +28,37 @@ pub struct Pte {
     pub order: u8,
 }
 
+/// A superpage of 2 MB with holes (PRF-1): base pages, most of which lie where a superpage at this frame would have
+/// them. A hole lies elsewhere, or is not mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Perforated {
+    /// The frame of its first page, a multiple of its pages.
+    pub pfn: Pfn,
+    /// Attributes of the pages that are no holes.
+    pub attr: Attr,
+    /// A bit for each page, that of the first page first: set for a hole.
+    pub holes: [u64; 8],
+}
+
+impl Perforated {
+    /// log2 of its pages.
+    pub const ORDER: u8 = 9;
+    /// log2 of the pages of a group, eight of which have a bit each in a filter.
+    pub const GROUP: u8 = 6;
+
+    /// Whether a page of it is a hole.
+    #[inline]
+    pub fn is_hole(&self, vpn: Vpn) -> bool {
+        let at = vpn.offset_in(Perforated::ORDER.into());
+        self.holes[(at / 64) as usize] >> (at % 64) & 1 == 1
+    }
+
+    /// A bit for each 64 pages, that of the first first: set if there is a hole among them.
+    pub fn filter(&self) -> u8 {
+        (0..8).map(|group| u8::from(self.holes[group] != 0) << group).sum()
+    }
+}
+
 /// Where a miss handler reads page table entries. Reading never faults: a page that is not mapped has none.
 ///
 /// This is what hardware may ask the operating system. Every system has a page table. Tables that only some systems
@@ -53,6 +84,18 @@ pub trait PageTableView {
     fn reservation(&self, asid: Asid, vpn: Vpn) -> Option<Pfn> {
         let _ = (asid, vpn);
         None
+    }
+    /// The superpage with holes that has this page, or that it is a hole of (PRF-1). The pages are base pages for all who
+    /// do not ask. It is there from the first mapping of one of its pages on, until the translation of one changes.
+    fn perforated(&self, asid: Asid, vpn: Vpn) -> Option<Perforated> {
+        let _ = (asid, vpn);
+        None
+    }
+    /// The longest runs of base pages of a process in consecutive frames with equal attributes, ascending: what a system
+    /// knows of its contiguity (ANC-4).
+    fn runs(&self, asid: Asid) -> Vec<VpnRange> {
+        let _ = asid;
+        Vec::new()
     }
     /// The largest regions of a process, at most `most`, largest first, equal ones by address: those that a system
     /// would have in range registers (ASA-1).

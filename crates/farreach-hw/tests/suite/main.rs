@@ -5,6 +5,7 @@ mod mmu_oracle;
 mod opt;
 mod oracle_golden;
 mod parts_oracle;
+mod perforated_oracle;
 mod policies;
 mod t94_golden;
 mod t94_hardware;

@@ -131,6 +131,11 @@ impl Memory {
         }
     }
 
+    /// Of the 512 frames of an aligned block, those that are free, as bits.
+    pub fn free_in(&self, block: u64) -> [u64; 8] {
+        std::array::from_fn(|word| self.alloc.free_of(8 * block + word as u64))
+    }
+
     /// Sets frames aside: `blocks` aligned blocks of `2^order`. Returns how many it found.
     pub fn set_aside(&mut self, blocks: u64, order: u32) -> u64 {
         let mut got = 0;

@@ -71,6 +71,13 @@ pub trait Placement: Send {
         memory.alloc_block(order.into())
     }
 
+    /// The first frame of a block of 2 MB that is not wholly free, and a bit for each frame of it that is not (PRF-1);
+    /// takes the free ones. Asked where there is no free block for a superpage.
+    fn perforated_block(&mut self, memory: &mut Memory) -> Option<(Pfn, [u64; 8])> {
+        let _ = memory;
+        None
+    }
+
     /// Whether private anonymous memory that is mapped beside other such memory becomes part of it.
     fn merges_neighbours(&self) -> bool {
         false

@@ -6,6 +6,7 @@ mod demand;
 mod eager;
 mod hugetlb;
 mod mapping;
+mod perforated;
 mod reservation;
 mod segment;
 mod thp;
@@ -20,6 +21,7 @@ pub const PLACEMENTS: &[&PlacementKind] = &[
     &reservation::RESERVATION,
     &two_size::TWO_SIZE,
     &thp::THP_KIND,
+    &perforated::PERFORATED,
     &hugetlb::HUGETLB,
     &eager::EAGER,
     &SEGMENT,

@@ -97,7 +97,9 @@ impl System {
         let total = self.os.frames().total.unwrap_or(u64::MAX);
         for &asid in program.spaces.keys() {
             for vpn in FIRST - MARGIN..FIRST + PAGES + MARGIN {
-                let Some(pte) = self.os.pte(asid, Vpn(vpn)) else { continue };
+                let there = self.os.pte(asid, Vpn(vpn));
+                self.perforated(asid, vpn, there)?;
+                let Some(pte) = there else { continue };
                 mapped += 1;
                 self.superpage(asid, vpn, pte)?;
                 need(pte.pfn.0 < total, || format!("{asid:?} {vpn:#x} lies in frame {:#x} of {total:#x}", pte.pfn.0))?;
@@ -164,6 +166,16 @@ impl System {
         let aligned = pte.pfn.offset_in(pte.order.into()) == offset;
         need(aligned && first == Some(right), || {
             format!("{asid:?} {vpn:#x} is {pte:?}, and the first page of its superpage {first:?}")
+        })
+    }
+
+    /// A page of a superpage with holes that is no hole lies in its place there (PRF-1).
+    fn perforated(&self, asid: Asid, vpn: u64, there: Option<Pte>) -> Result<(), String> {
+        let Some(superpage) = self.os.perforated(asid, Vpn(vpn)) else { return Ok(()) };
+        let place = (superpage.pfn.0 + vpn % 512, superpage.attr);
+        let right = superpage.pfn.0.is_multiple_of(512) && there.map(|pte| (pte.pfn.0, pte.attr)) == Some(place);
+        need(superpage.is_hole(Vpn(vpn)) || right, || {
+            format!("{asid:?} {vpn:#x} is {there:x?}, and no hole of {superpage:x?}")
         })
     }
 

@@ -6,7 +6,8 @@ use super::judge::{Outcome, reached, tally, untestable};
 use crate::number_text::percent;
 use crate::results::Results;
 use crate::since::reach::{
-    IDENTICAL, MAPPINGS, MIX, RIVALS, SHAPES, SUPERPAGES, TPS, best_anchor, first_level, with_superpages,
+    CHOSEN, HOLES, IDENTICAL, MAPPINGS, MIX, RIVALS, SHAPES, SUPERPAGES, TPS, WHOLE, best_anchor, first_level, kept,
+    mean_distance, with_superpages,
 };
 use crate::since::{BASE, LEAST_WALKS, Walks, counted, few, share, walks_enough};
 use farreach_types::papers::Finding;
@@ -91,7 +92,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         id: "H-HW-42",
         kind: Main,
         claim: "Anchors are best or nearly best in all mappings: at most a tenth more misses than pages, clusters and \
-                runs have; tested with the best of three distances, for the system that finds one is not built",
+                runs have; tested with the distance that the system chooses every million instructions, beside the \
+                best of three that stay",
         studies: &["since-reach"],
         judge: |results, set| {
             let mappings = [0, 1].map(|i| {
@@ -100,13 +102,20 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                     let rivals = rivals.into_iter().collect::<Option<Vec<_>>>()?;
                     let (distance, anchors) = best_anchor(results, &p.name, i)?;
                     let best = rivals.iter().map(|w| w.walks).min()?;
+                    let chosen = Walks::of(results, &p.name, CHOSEN[i])?;
+                    let mean = match mean_distance(results, &p.name, i) {
+                        Some(mean) => format!("{mean} pages in the mean"),
+                        None => "none, for want of instructions".into(),
+                    };
                     let text = format!(
-                        "{} misses every {distance} pages, best of others {best}; references {} of those of pages",
+                        "{} misses with the distance chosen ({mean}), {} every {distance} pages, best of others \
+                         {best}; references {} of those of pages",
+                        chosen.walks,
                         anchors.walks,
-                        percent(share(anchors.demand, rivals[0].demand))
+                        percent(share(chosen.demand, rivals[0].demand))
                     );
                     let enough = rivals[0].walks >= LEAST_WALKS;
-                    let outcome = (10 * anchors.walks <= 11 * best).into();
+                    let outcome = (10 * chosen.walks <= 11 * best).into();
                     Some((if enough { outcome } else { Outcome::Silent }, text))
                 });
                 (MAPPINGS[i], found.all())
@@ -114,6 +123,36 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             let verdict = super::judge::worst([mappings[0].1.verdict, mappings[1].1.verdict]);
             let why = mappings.map(|(name, found)| format!("Memory {name}: {}", found.why)).join(" ");
             Finding { verdict, why }
+        },
+    },
+    Hypothesis {
+        id: "H-HW-45",
+        kind: Main,
+        claim: "Large pages with holes keep most of their gain in fragmented memory: more than half of the misses that \
+                superpages remove, with up to 30 % of the frames taken by others, scattered",
+        studies: &["since-reach"],
+        judge: |results, set| {
+            let found = tally(few(set), |p| {
+                let [pages, whole] = [BASE, WHOLE].map(|m| results.misses(&p.name, m));
+                let (pages, whole) = (pages?, whole?);
+                let said = |(taken, machine): (u64, &str)| {
+                    let share = kept(results, &p.name, machine);
+                    share.map(|share| (share, format!("{} with {taken} %", percent(share))))
+                };
+                let enough = pages.saturating_sub(whole) >= LEAST_WALKS;
+                let Some(all) = HOLES.into_iter().skip(1).map(said).collect::<Option<Vec<_>>>() else {
+                    let gain = pages > whole;
+                    return (!gain).then(|| (Outcome::Silent, "superpages remove no misses".into()));
+                };
+                let least = all.iter().map(|(share, _)| *share).fold(f64::INFINITY, f64::min);
+                let all: Vec<_> = all.into_iter().map(|(_, text)| text).collect();
+                let text = format!("{} of {} misses kept off", all.join(", "), pages.saturating_sub(whole));
+                let outcome = reached(least > 50.0, least > 0.0);
+                Some((if enough { outcome } else { Outcome::Silent }, text))
+            });
+            let why = "A hole needs an entry of its own, so that what is left are misses of holes.";
+            let found = found.all();
+            Finding { why: format!("{} {why}", found.why), ..found }
         },
     },
     Hypothesis {

@@ -122,6 +122,7 @@ pub(crate) const DESIGNS: &[Design] = &[
     design("colt-all", reach::COLT_ALL[1], BASE_EAGER, Kind::Reach),
     design("anchor", reach::ANCHORS[1][1], BASE_EAGER, Kind::Reach),
     design("tps", "since/tps", BASE, Kind::Reach),
+    design("perforated", reach::FRAGMENTED[0], reach::FRAGMENTED[1], Kind::Reach),
     design("shadow", "since/shadow", NESTED, Kind::Guest),
     design("agile", "since/agile", NESTED, Kind::Guest),
 ];

@@ -5,13 +5,16 @@ use super::*;
 pub(crate) const STUDY: Study = Study {
     id: "since-reach",
     title: "Entries for more than a page: coalescing, anchors, ranges first, mosaics, several sizes; skewed sets",
-    rules: "RMM15-42, T94-5, COL-1, MIX-1 to MIX-5, SKW-1, TPS-1 to TPS-4, ANC-1 to ANC-3, MOS-4, HW-7",
+    rules: "RMM15-42, T94-5, COL-1, MIX-1 to MIX-5, SKW-1, TPS-1 to TPS-4, ANC-1 to ANC-5, PRF-1 to PRF-3, \
+            MOS-4, HW-7",
     plan: |_, set| {
         let mut wanted = grid(few(set), &[PAGES, FLEX, COLT_ALL[1], BASE_EAGER, TPS, BASE, MIX[0], MIX[1]]);
         wanted.extend(grid(few(set), &COALESCED));
         wanted.extend(grid(few(set), &MOSAIC));
         wanted.extend(grid(few(set), &SKEWED));
         wanted.extend((0..2).flat_map(|mapping| grid(few(set), &[ANCHORS[mapping], RIVALS[mapping]].concat())));
+        wanted.extend(grid(few(set), &CHOSEN));
+        wanted.extend(grid(few(set), &[HOLES.map(|(_, machine)| machine).as_slice(), &[WHOLE]].concat()));
         let sizes = [SUPERPAGES, SEVERAL].concat();
         wanted.extend(grid(few(set), &sizes));
         wanted.extend(LARGE.iter().flat_map(|p| sizes.iter().map(|m| Request::machine(p, *m))));
@@ -71,6 +74,25 @@ pub(crate) const ANCHORS: [[&str; 3]; 2] = [
         "since/anchor:anchor_distance=512,placement=eager",
     ],
 ];
+/// Anchors whose distance the system chooses every million instructions, by mapping.
+pub(crate) const CHOSEN: [&str; 2] =
+    ["since/anchor:anchor_epoch=1000000", "since/anchor:anchor_epoch=1000000,placement=eager"];
+/// Superpages with holes, by the share of frames that belong to others, in percent. There are holes up to that share.
+pub(crate) const HOLES: [(u64, &str); 5] = [
+    (0, "since/perforated:memory=32G,perforated_free=0.6"),
+    (5, "since/perforated:memory=32G,perforated_free=0.6,fragmentation=0.05"),
+    (10, "since/perforated:memory=32G,perforated_free=0.6,fragmentation=0.1"),
+    (20, "since/perforated:memory=32G,perforated_free=0.6,fragmentation=0.2"),
+    (30, "since/perforated:memory=32G,perforated_free=0.6,fragmentation=0.3"),
+];
+/// Superpages without holes, in memory that is not fragmented: what holes are to come near.
+pub(crate) const WHOLE: &str = "since/base:placement=thp,khugepaged=0";
+/// Superpages with holes, and superpages without, where a tenth of the frames belongs to others, so that there are none.
+pub(crate) const FRAGMENTED: [&str; 2] = [
+    "since/perforated:memory=32G,fragmentation=0.1",
+    "since/base:memory=32G,fragmentation=0.1,placement=thp,khugepaged=0",
+];
+
 /// 1024 clusters of eight pages and 512 pages, by mapping.
 pub(crate) const CLUSTERED: [&str; 2] = [
     "since/clustered:cluster_entries=1024,cluster_ways=8",
@@ -110,6 +132,20 @@ pub(crate) fn best_anchor(results: &Results, program: &str, mapping: usize) -> O
     DISTANCES.into_iter().zip(all).min_by_key(|(distance, w)| (w.walks, *distance))
 }
 
+/// The mean of the distances that the system chose.
+pub(crate) fn mean_distance(results: &Results, program: &str, mapping: usize) -> Option<u64> {
+    let of = |name| counted(results, program, CHOSEN[mapping], "anchor", name);
+    of("distances")?.checked_div(of("choices")?)
+}
+
+/// With holes, the share in percent of the misses that superpages remove where memory is not fragmented. `None` if those
+/// remove none.
+pub(crate) fn kept(results: &Results, program: &str, machine: &str) -> Option<f64> {
+    let [pages, whole, holes] = [BASE, WHOLE, machine].map(|m| results.misses(program, m));
+    let (pages, whole, holes) = (pages?, whole?, holes?);
+    (pages > whole).then(|| 100.0 * (pages as f64 - holes as f64) / (pages - whole) as f64)
+}
+
 fn section(results: &Results, set: &Set, section: &mut Section) {
     let mut table = Table::new("Walks in percent of those of pages alone", "program");
     for name in ["colt", "colt-fa", "clustered", "ranges first", "ranges first, past the first level", "colt-all"] {
@@ -144,15 +180,19 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         anchors.column(name, Origin::Measured, "misses");
     }
     anchors.column("best distance, references", Origin::Measured, "% of pages");
+    anchors.column("distance chosen", Origin::Measured, "misses");
+    anchors.column("mean of those chosen", Origin::Measured, "pages");
     for p in few(set) {
         for (i, mapping) in MAPPINGS.iter().enumerate() {
             let misses = ANCHORS[i].iter().chain(&RIVALS[i]).map(|m| results.misses(&p.name, m).into());
             let pages = Walks::of(results, &p.name, RIVALS[i][0]);
             let made = best_anchor(results, &p.name, i).zip(pages).map(|((_, w), b)| share(w.demand, b.demand));
-            anchors.row(format!("{}, {mapping}", p.name), misses.chain([made.into()]).collect());
+            let chosen = [results.misses(&p.name, CHOSEN[i]), mean_distance(results, &p.name, i)].map(Cell::from);
+            anchors.row(format!("{}, {mapping}", p.name), misses.chain([made.into()]).chain(chosen).collect());
         }
     }
     section.tables.push(anchors);
+    section.tables.push(perforated(results, set));
     let mut sizes = Table::new("Misses with pages of 4 KB and 2 MB (thp)", "program");
     for name in ["mix, 1536", "split, 1024 and 512", "skewed, 1024", "fully associative, 1024"] {
         sizes.column(name, Origin::Measured, "misses");
@@ -178,9 +218,34 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
          The allocator, which must find that frame, is not built, and counts do not depend on it (MOS-4)."
     ));
     section.note(
-        "Anchors are at fixed distances: the system that chooses one (ANC-4) is not built. Second levels have 1536 \
-         entries there. Bundles of mix need superpages in a row in both spaces (MIX-3); those that are touched at \
+        "Distances between anchors are fixed, or chosen by the system every million instructions (ANC-4), beginning \
+         with 64 pages. Second levels have 1536 entries there. Bundles of mix need superpages in a row in both spaces (MIX-3); those that are touched at \
          random are not in a row, so that an entry for one of them is written into every set (MIX-2).",
     );
+    section.note(
+        "Frames of others are scattered, so that hardly a block of 2 MB is wholly free with a twentieth of them. A hole \
+         then lies in nearly every group of 64 pages, so that the filter saves few bitmaps (PRF-2).",
+    );
     section.note(MODEL);
+}
+
+/// PRF, by the share of frames that belong to others.
+fn perforated(results: &Results, set: &Set) -> Table {
+    let mut table = Table::new("Misses with superpages that have holes, by frames that belong to others", "program");
+    table.column("pages of 4 KB", Origin::Measured, "misses");
+    table.column("superpages, none of others", Origin::Measured, "misses");
+    for (percent, _) in HOLES {
+        table.column(format!("{percent} %"), Origin::Measured, "misses");
+        table.column(format!("{percent} %, references"), Origin::Measured, "% of pages of 4 KB");
+    }
+    for p in few(set) {
+        let walks = |machine| Walks::of(results, &p.name, machine);
+        let mut cells: Vec<Cell> = [BASE, WHOLE].map(|m| results.misses(&p.name, m).into()).into();
+        for (_, machine) in HOLES {
+            let made = walks(machine).zip(walks(BASE)).map(|(w, base)| share(w.demand, base.demand));
+            cells.extend([results.misses(&p.name, machine).into(), made.into()]);
+        }
+        table.row(&p.name, cells);
+    }
+    table
 }

@@ -100,6 +100,12 @@ pub struct OsCounts {
     /// Superpages that a fault could have mapped but for which there was no free block, each size by itself.
     #[serde(default)]
     pub superpage_fallbacks: u64,
+    /// Faults served with a superpage that has holes (PRF-1).
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub perforated_faults: u64,
+    /// Holes of these superpages.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub perforated_holes: u64,
     /// Groups of pages copied together into a superpage in the background.
     #[serde(default)]
     pub collapses: u64,

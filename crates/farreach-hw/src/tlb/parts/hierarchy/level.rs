@@ -12,7 +12,7 @@ use crate::tlb::parts::store::{Contents, Store};
 use farreach_types::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::params::Params;
-use farreach_types::translation::{Attr, Translation};
+use farreach_types::translation::{Attr, Perforated, Translation};
 use std::ops::Range;
 
 /// The notation of a level, for messages.
@@ -42,34 +42,60 @@ impl Leaf {
     }
 }
 
+/// How much of a mapping an entry is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::tlb) struct Size {
+    /// log2 of the pages of its tag.
+    pub order: u8,
+    /// Of a superpage with holes, the groups of 64 pages for which the entry does not stand, a bit each (PRF-1).
+    pub filter: u8,
+}
+
+impl Size {
+    /// All pages of the tag.
+    #[inline]
+    pub fn whole(order: u8) -> Size {
+        Size { order, filter: 0 }
+    }
+}
+
 /// What an entry for an aligned group of pages has beside its tag.
 #[derive(Clone, Copy, Default)]
 pub(in crate::tlb) struct Mapping {
     /// Frame of the first page.
     pfn: Pfn,
     attr: Attr,
+    /// See [`Size::filter`].
+    filter: u8,
 }
 
 impl Mapping {
     /// The group of `2^order` pages that holds a page with this translation.
     #[inline]
-    pub fn around(page: Translation, order: u8) -> Mapping {
-        let Leaf { pfn, attr, .. } = Leaf::around(page, order);
-        Mapping { pfn, attr }
+    pub fn around(page: Translation, size: Size) -> Mapping {
+        let Leaf { pfn, attr, .. } = Leaf::around(page, size.order);
+        Mapping { pfn, attr, filter: size.filter }
+    }
+    /// Whether the entry stands for this page of its group.
+    #[inline]
+    fn stands_for(&self, vpn: Vpn) -> bool {
+        self.filter >> (vpn.0 >> Perforated::GROUP & 7) & 1 == 0
     }
     /// The translation of a page of such a group.
     #[inline]
     pub fn translate(&self, order: u8, vpn: Vpn) -> Translation {
         Leaf { order, pfn: self.pfn, attr: self.attr }.translate(vpn)
     }
-    /// The entry with it, for display.
+    /// The entry with it, for display. Where it does not stand for all, its pages are listed.
     pub fn view(&self, slot: usize, tag: Tag) -> EntryView {
+        let listed = if self.filter == 0 { 1 } else { 1 << tag.order() };
+        let page = |i| (i, Translation { pfn: Pfn(self.pfn.0 + i), attr: self.attr }, false);
         EntryView {
             slot,
             asid: tag.asid(),
             base: tag.base(),
             order: tag.order(),
-            pages: vec![(0, Translation { pfn: self.pfn, attr: self.attr }, false)],
+            pages: (0..listed).filter(|i| self.stands_for(Vpn(tag.base().0 + i))).map(page).collect(),
             sb_enabled: None,
             used: None,
         }
@@ -263,6 +289,7 @@ impl Level {
             let store = &self.arrays[array];
             if store.live(order) > 0
                 && let Some(slot) = store.find(Tag::of(asid, vpn, order))
+                && store.get(slot).stands_for(vpn)
             {
                 debug_assert_eq!(hit, None, "T94-17: two entries match {asid:?} {vpn:?}");
                 hit = Some((array, slot));
@@ -287,10 +314,31 @@ impl Level {
     /// Looks a page up; a hit is an access.
     #[inline]
     pub fn lookup(&mut self, asid: Asid, vpn: Vpn, unfiltered: &mut Unfiltered) -> Option<Leaf> {
-        let (array, slot) = self.find(asid, vpn)?;
+        let at = self.find(asid, vpn)?;
+        Some(self.hit(at, vpn, unfiltered))
+    }
+
+    /// This entry answers for a page.
+    #[inline]
+    pub fn hit(&mut self, (array, slot): (usize, u32), vpn: Vpn, unfiltered: &mut Unfiltered) -> Leaf {
         let part = self.arrays[array].tag(slot).part(vpn);
         self.arrays[array].touch(slot, part, unfiltered);
-        Some(self.leaf((array, slot)))
+        self.leaf((array, slot))
+    }
+
+    /// The entry of the superpage with holes around a page for which it does not stand, as array and slot (PRF-2).
+    pub fn behind_filter(&self, asid: Asid, vpn: Vpn) -> Option<(usize, u32)> {
+        let at = self.perforated(asid, vpn)?;
+        (!self.arrays[at.0].get(at.1).stands_for(vpn)).then_some(at)
+    }
+
+    /// The entry of the superpage around a page.
+    pub fn perforated(&self, asid: Asid, vpn: Vpn) -> Option<(usize, u32)> {
+        let order = Perforated::ORDER;
+        let array = self.sizes.iter().find(|(of, _)| *of == order)?.1;
+        let store = &self.arrays[array];
+        let slot = if store.live(order) == 0 { None } else { store.find(Tag::of(asid, vpn, order)) };
+        slot.map(|slot| (array, slot))
     }
 
     /// See [`Store::follows_uses`].
@@ -314,16 +362,18 @@ impl Level {
         self.arrays.iter_mut().for_each(|array| array.settle(unfiltered));
     }
 
-    /// Fills the translation of a page that it does not have, as an entry of `order`, which must be one of its sizes.
-    /// Drops the entries that it covers (AMB-13). Returns whether the access, repeated, would change nothing.
+    /// Fills the translation of a page that it does not have, as an entry of an order that must be one of its sizes.
+    /// Drops the entries for pages for which the new one stands (AMB-13). Returns whether the access, repeated, would
+    /// change nothing.
     pub fn fill(
         &mut self,
         (asid, vpn): (Asid, Vpn),
         page: Translation,
-        order: u8,
+        Size { order, filter }: Size,
         counts: &mut TlbCounts,
         unfiltered: &mut Unfiltered,
     ) -> bool {
+        let mapping = Mapping::around(page, Size { order, filter: if order > Perforated::GROUP { filter } else { 0 } });
         debug_assert_eq!(
             vpn.offset_in(order.into()),
             page.pfn.offset_in(order.into()),
@@ -331,12 +381,25 @@ impl Level {
         );
         if order > 0 {
             let covered = VpnRange { start: vpn.align_down(order.into()), pages: 1 << order };
-            counts.covered_drops += self.drop_entries(asid, covered, 0, unfiltered);
+            counts.covered_drops += match mapping.filter {
+                0 => self.drop_entries(asid, covered, 0, unfiltered),
+                _ => self.drop_groups(asid, covered, mapping, unfiltered),
+            };
         }
         let array = self.sizes.iter().find(|&&(o, _)| o == order).expect("one of its sizes").1;
         let store = &mut self.arrays[array];
         let tag = Tag::of(asid, vpn, order);
-        store.fill(tag, Mapping::around(page, order), tag.part(vpn), counts, unfiltered)
+        store.fill(tag, mapping, tag.part(vpn), counts, unfiltered)
+    }
+
+    /// Drops the entries of the groups for which this mapping stands.
+    #[cold]
+    fn drop_groups(&mut self, asid: Asid, all: VpnRange, mapping: Mapping, unfiltered: &mut Unfiltered) -> u64 {
+        let groups = (0..all.pages >> Perforated::GROUP).map(|i| Vpn(all.start.0 + (i << Perforated::GROUP)));
+        let dropped = groups
+            .filter(|group| mapping.stands_for(*group))
+            .map(|start| self.drop_entries(asid, VpnRange { start, pages: 1 << Perforated::GROUP }, 0, unfiltered));
+        dropped.sum()
     }
 
     /// The entry that the last fill of an entry of `order` evicted. Only after a fill that did.

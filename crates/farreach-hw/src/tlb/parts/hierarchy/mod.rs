@@ -39,7 +39,7 @@ use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::{Key, Params};
 use farreach_types::translation::{PageTableView, Pte, Translation};
-use level::Level;
+use level::{Level, Size};
 use std::ops::Range;
 use walk::by_caches;
 use walker::{Walker, coalesced};
@@ -124,6 +124,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
         if let Some((listed, part)) = hierarchy.second.part() {
             let names: Vec<_> = listed.counters.iter().map(|counter| counter.name).collect();
             *part = hierarchy.counts.parts.add(listed.name, &names);
+            hierarchy.needs_fetches = hierarchy.needs_fetches.or_else(|| (listed.needs_fetches)(params));
         }
         if let Some((_, policy)) = hierarchy.second.pc() {
             hierarchy.needs_fetches = Some(format!("{} = {policy}", L2_REPLACEMENT.name));
@@ -134,7 +135,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
     /// Serves a miss of the first level. Also returns the order of the entry that the first level gets.
     fn miss(&mut self, at: Lookup, pte: Pte, by: Guest, table: &dyn PageTableView) -> (Outcome, u8) {
         let page = Translation { pfn: pte.pfn, attr: pte.attr };
-        let mut answer = self.second.lookup(at, pte, &mut self.counts);
+        let mut answer = self.second.lookup(at, pte, &mut self.counts, &mut self.port);
         if !self.additions.is_empty() {
             answer = self.beside(at, pte, answer, table);
         }
@@ -142,6 +143,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             debug_assert_eq!(found, page, "XC-3: {at:?}");
             return (Outcome::Hit, order);
         }
+        let pte = self.second.seen(at, pte, table);
         let miss = Miss { at, pte, pc: self.pc, position: self.position };
         let answered = if self.additions.is_empty() { None } else { self.behind(&miss, table) };
         let largest = self.largest.unwrap_or(u8::MAX);
@@ -237,11 +239,17 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             debug_assert_eq!(leaf.translate(at.vpn), page, "XC-3: {at:?}");
             return Answer { outcome: Outcome::Hit, filterable: true };
         }
+        let Hierarchy { l1, second, walker, counts, position, .. } = self;
+        if let Some(dropped) = second.adapts(at, *position, table, counts) {
+            walker.forget(at.asid);
+            *dropped += l1.iter_mut().map(|level| level.drop_space(at.asid, unfiltered)).sum::<u64>();
+        }
         let (outcome, order) = self.miss(at, pte, by, table);
+        let size = self.second.for_first(at, order);
         let level = &mut self.l1[side(at.kind)];
-        let order = level.fitting(order).expect("it has base pages");
+        let order = level.fitting(size.order).expect("it has base pages");
         let before = self.counts.evictions;
-        let filterable = level.fill((at.asid, at.vpn), page, order, &mut self.counts, unfiltered);
+        let filterable = level.fill((at.asid, at.vpn), page, Size { order, ..size }, &mut self.counts, unfiltered);
         if self.counts.evictions > before && self.takes(at.kind) {
             self.counts.evictions = before; // those of the level behind it count
         }

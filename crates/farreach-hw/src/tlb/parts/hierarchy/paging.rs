@@ -3,9 +3,10 @@
 use super::cores::CORES;
 use super::foresight::Foresight;
 use super::host::GUEST;
-use super::level::Level;
+use super::level::{Level, Size};
 use super::walk::{leaf_level, radix};
 use super::{SecondLevel, count_second_level_hit};
+use crate::cache::Port;
 use crate::tlb::contract::{EntryView, Lookup};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::additions::Victim;
@@ -112,7 +113,7 @@ impl Paging {
 }
 
 impl SecondLevel for Paging {
-    fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
+    fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts, _: &mut Port) -> Option<(Translation, u8)> {
         if self.policy.is_some() {
             self.looked_up(at, pte.order);
         }
@@ -203,7 +204,7 @@ impl Paging {
         let fit = self.fitting(at.kind, order)?;
         let (level, ignored_report) = self.at_work(at.kind)?;
         let evictions = counts.evictions;
-        level.fill((at.asid, at.vpn), page, fit, counts, ignored_report);
+        level.fill((at.asid, at.vpn), page, Size::whole(fit), counts, ignored_report);
         (counts.evictions > evictions).then(|| level.victim(fit))
     }
 

@@ -1,6 +1,7 @@
 //! What a second level is.
 
 use super::foresight::Foresight;
+use super::level::Size;
 use super::walker::Walker;
 use crate::cache::Port;
 use crate::tlb::contract::{EntryView, Lookup};
@@ -16,7 +17,27 @@ use std::ops::Range;
 /// The level that answers misses of the first. It does not take part in filtering: it sees only such misses.
 pub(in crate::tlb) trait SecondLevel: Send {
     /// Answers a miss of the first level: the translation, and the order of the entry that the first level gets.
-    fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)>;
+    fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts, port: &mut Port) -> Option<(Translation, u8)>;
+    /// The entry of a page that it misses as the page table shows it to this hardware, which may know superpages that
+    /// others take for base pages.
+    fn seen(&mut self, _at: Lookup, pte: Pte, _table: &dyn PageTableView) -> Pte {
+        pte
+    }
+    /// What the first level gets of a mapping of `2^order` pages that this level, or a walk, found.
+    fn for_first(&self, _at: Lookup, order: u8) -> Size {
+        Size::whole(order)
+    }
+    /// Asked before each lookup, at this number of instructions: whether the system changed what entries mean, so that
+    /// all of the process go (ANC-4). Its own it has dropped then. Returns where those of the first level count.
+    fn adapts<'c>(
+        &mut self,
+        _at: Lookup,
+        _position: u64,
+        _table: &dyn PageTableView,
+        _counts: &'c mut TlbCounts,
+    ) -> Option<&'c mut u64> {
+        None
+    }
     /// A walk found the page in a mapping of `2^order` pages, or pages that can be taken for one. Returns the entry
     /// that it evicts.
     fn fill(
@@ -69,8 +90,23 @@ pub(in crate::tlb) struct Rest<'a> {
 }
 
 impl SecondLevel for Box<dyn SecondLevel> {
-    fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
-        (**self).lookup(at, pte, counts)
+    fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts, port: &mut Port) -> Option<(Translation, u8)> {
+        (**self).lookup(at, pte, counts, port)
+    }
+    fn seen(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView) -> Pte {
+        (**self).seen(at, pte, table)
+    }
+    fn for_first(&self, at: Lookup, order: u8) -> Size {
+        (**self).for_first(at, order)
+    }
+    fn adapts<'c>(
+        &mut self,
+        at: Lookup,
+        position: u64,
+        table: &dyn PageTableView,
+        counts: &'c mut TlbCounts,
+    ) -> Option<&'c mut u64> {
+        (**self).adapts(at, position, table, counts)
     }
     fn fill(
         &mut self,

@@ -9,11 +9,12 @@
 //! machine of the paper about clustered TLBs (Pham et al., HPCA 2014, COL-3).
 
 use super::{ListedSecondLevel, shown};
+use crate::cache::Port;
 use crate::tlb::contract::{EntryView, Lookup};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::additions::Victim;
 use crate::tlb::parts::hierarchy::host::{self, Entries};
-use crate::tlb::parts::hierarchy::level::{self, Level};
+use crate::tlb::parts::hierarchy::level::{self, Level, Size};
 use crate::tlb::parts::hierarchy::nodes::RADIX;
 use crate::tlb::parts::hierarchy::walk::leaf_level;
 use crate::tlb::parts::hierarchy::{SecondLevel, count_second_level_hit};
@@ -172,7 +173,7 @@ impl Clusters {
         let same_leaf = |fit: &u8| leaf_level(*fit, RADIX) == leaf_level(order, RADIX);
         let fit = level.fitting(order).filter(same_leaf)?;
         let evictions = counts.evictions;
-        level.fill((at.asid, at.vpn), page, fit, counts, &mut self.ignored_report);
+        level.fill((at.asid, at.vpn), page, Size::whole(fit), counts, &mut self.ignored_report);
         (counts.evictions > evictions).then(|| level.victim(fit))
     }
 
@@ -195,7 +196,7 @@ impl Clusters {
 }
 
 impl SecondLevel for Clusters {
-    fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
+    fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts, _: &mut Port) -> Option<(Translation, u8)> {
         let Some(slot) = self.find(at.asid, at.vpn) else {
             let leaf = self.beside.as_mut()?.lookup(at.asid, at.vpn, &mut self.ignored_report)?;
             count_second_level_hit(counts, at.kind);

@@ -7,6 +7,7 @@
 
 use super::additions::{Counter, Law};
 use super::hierarchy::{PAGING_KEYS, SecondLevel};
+use super::tables::TABLE;
 use farreach_types::params::{Allowed, Key, Params};
 
 /// What the second level is (HW-1).
@@ -35,6 +36,10 @@ pub struct ListedSecondLevel {
     pub counters: &'static [Counter],
     /// Laws that its counts keep.
     pub laws: &'static [Law],
+    /// The key and value for which it needs the number of instructions, if it does (see [`ListedAddition`]).
+    ///
+    /// [`ListedAddition`]: super::additions::ListedAddition
+    pub needs_fetches: fn(&Params) -> Option<String>,
     /// Refuses machines for which it is not defined; the error says why.
     pub check: fn(&Params) -> Result<(), String>,
     /// Bytes that a full one maps at best.
@@ -51,6 +56,7 @@ impl ListedSecondLevel {
         keys: &[],
         counters: &[],
         laws: &[],
+        needs_fetches: |_| None,
         check: |_| Ok(()),
         reach: |_| 0,
         build: |_| Err(String::new()),
@@ -75,6 +81,20 @@ pub(in crate::tlb) fn keys(name: &str) -> Option<&'static [&'static Key]> {
 /// The key with its value, for messages.
 fn shown(listed: &ListedSecondLevel) -> String {
     format!("{} = {}", SECOND_LEVEL.name, listed.name)
+}
+
+/// Refuses other page tables than a radix tree; `what`: what only a radix tree has.
+fn check_radix(params: &Params, listed: &ListedSecondLevel, what: &str) -> Result<(), String> {
+    match params.text(TABLE.name) {
+        table if table != TABLE.default => Err(format!(
+            "{} is not allowed with {} = {table}: only a radix tree has {what}; {} must be {}",
+            shown(listed),
+            TABLE.name,
+            TABLE.name,
+            TABLE.default
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Makes the registry.
@@ -104,6 +124,7 @@ second_levels! {
     anchor,
     skewed,
     mosaic,
+    perforated,
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! come from any placement: those where a mosaic machine would not place a page cost it nothing.
 
 use super::{ListedSecondLevel, shown};
+use crate::cache::Port;
 use crate::tlb::contract::{EntryView, Lookup};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::additions::Victim;
@@ -131,7 +132,7 @@ impl Mosaic {
 }
 
 impl SecondLevel for Mosaic {
-    fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
+    fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts, _: &mut Port) -> Option<(Translation, u8)> {
         let slot = self.find(at.asid, at.vpn)?;
         self.store.touch(slot, 0, &mut self.ignored_report);
         count_second_level_hit(counts, at.kind);

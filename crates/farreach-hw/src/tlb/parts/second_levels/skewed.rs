@@ -5,10 +5,11 @@
 //! from place to place.
 
 use super::{ListedSecondLevel, shown};
+use crate::cache::Port;
 use crate::tlb::contract::{EntryView, Lookup};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::additions::Victim;
-use crate::tlb::parts::hierarchy::level::Mapping;
+use crate::tlb::parts::hierarchy::level::{Mapping, Size};
 use crate::tlb::parts::hierarchy::nodes::RADIX;
 use crate::tlb::parts::hierarchy::walk::leaf_level;
 use crate::tlb::parts::hierarchy::{SecondLevel, check_native, count_second_level_hit};
@@ -125,7 +126,7 @@ fn size_in(way: usize, vpn: u64, orders: &[u8]) -> usize {
 }
 
 impl SecondLevel for Skewed {
-    fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
+    fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts, _: &mut Port) -> Option<(Translation, u8)> {
         let slot = self.find(at.asid, at.vpn)?;
         self.store.touch(slot, 0, &mut self.ignored_report);
         count_second_level_hit(counts, at.kind);
@@ -151,7 +152,7 @@ impl SecondLevel for Skewed {
         let evictions = counts.evictions;
         let may = |way| size_in(way, at.vpn.0, orders) == size;
         let tag = Tag::of(at.asid, at.vpn, order);
-        store.fill_in_ways(tag, Mapping::around(page, order), &may, counts, ignored_report);
+        store.fill_in_ways(tag, Mapping::around(page, Size::whole(order)), &may, counts, ignored_report);
         let gone = store.last_victim();
         (counts.evictions > evictions).then(|| Victim { asid: gone.asid(), vpn: gone.base(), order: gone.order() })
     }

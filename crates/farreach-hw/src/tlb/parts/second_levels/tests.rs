@@ -109,6 +109,28 @@ fn anchor_rows_end() {
     assert_eq!(walks(&mut machine, &world, &[3, 2, 4]), [false, true, true]);
 }
 
+/// ANC-4: at the first miss of the first level in an epoch, the system chooses by the runs that it has. Another distance
+/// drops all entries of the process.
+#[test]
+fn anchor_distances_are_chosen() {
+    let world = World::with(0..64, 0);
+    let mut machine = one("anchor", &[("l2", "4K:16/4"), ("anchor_distance", "8"), ("anchor_epoch", "1000")]);
+    let mut at = |position: u64, page: u64| {
+        machine.tlb.position(position);
+        let walks = machine.load(&world, page) != Outcome::Hit;
+        let count = |name| machine.count(name);
+        (walks, ["choices", "changes", "rewrites", "distances"].map(count), count("dropped"))
+    };
+    assert_eq!(at(0, 0), (true, [0; 4], 0));
+    assert_eq!(at(999, 7), (false, [0; 4], 0));
+    assert_eq!(at(1700, 7), (false, [0; 4], 0), "no miss of the first level");
+    assert_eq!(at(1800, 1), (true, [1, 1, 1, 64], 2), "the anchor and the page in the first level are gone");
+    assert_eq!(at(1900, 63), (false, [1, 1, 1, 64], 2));
+    assert_eq!(at(2500, 9), (false, [2, 1, 1, 128], 2), "the same distance: nothing goes");
+    assert_eq!(at(9000, 33), (false, [3, 1, 1, 192], 2), "epochs without a miss are left out");
+    assert_eq!(machine.counts().misses, 2);
+}
+
 /// COL-1: a run within four pages goes to the entries of four alone, a longer one to both.
 #[test]
 fn colt_all_hand() {
@@ -293,7 +315,7 @@ fn anchors_without_rows_are_not_there() {
     }
 }
 
-/// HW-12, HW-13.
+/// HW-12, HW-13, ANC-4.
 #[test]
 fn refusals() {
     for second in super::SECOND_LEVELS.iter().filter(|second| second.name != "clustered") {
@@ -310,4 +332,10 @@ fn refusals() {
     assert!(why.contains("l2 = 2M:16") && why.contains("4K"), "{why}");
     let why = refusal(&[("second_level", "anchor"), ("table", "hashed")]);
     assert!(why.contains("table = hashed"), "{why}");
+    let why = refusal(&[("second_level", "anchor"), ("anchor_epoch", "5"), ("walk_cost", "caches")]);
+    assert!(why.contains("anchor_epoch = 5") && why.contains("walk_cost"), "{why}");
+    for (key, value) in [("table", "hashed"), ("behind", "pom"), ("coalesce", "16K")] {
+        let why = refusal(&[("second_level", "perforated"), (key, value)]);
+        assert!(why.contains(&format!("{key} = {value}")), "{why}");
+    }
 }

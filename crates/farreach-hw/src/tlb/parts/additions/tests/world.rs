@@ -3,7 +3,7 @@
 use super::Machine;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::event::Kind;
-use farreach_types::translation::{Attr, PageTableView, Pte};
+use farreach_types::translation::{Attr, PageTableView, Perforated, Pte};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
@@ -18,11 +18,26 @@ pub(in crate::tlb) struct World {
     /// By process and number of the 2 MB.
     pub reservations: BTreeMap<(u32, u64), Pfn>,
     pub regions: Vec<VpnRange>,
+    /// By process and number of the 2 MB.
+    pub perforated: BTreeMap<(u32, u64), Perforated>,
 }
 
 impl World {
     pub fn map(&mut self, asid: u32, vpn: u64, pfn: u64, order: u8) {
         self.mappings.insert((asid, vpn), (pfn, 7, order));
+    }
+
+    /// Maps the 2 MB of this number in a block of frames, a multiple of 512, but for holes, which lie at `elsewhere` and
+    /// behind it, each by itself.
+    pub fn perforate(&mut self, asid: u32, number: u64, block: u64, holes: &[u64], elsewhere: u64) {
+        let mut bits = [0; 8];
+        for page in 0..512 {
+            let hole = holes.contains(&page);
+            bits[(page / 64) as usize] |= u64::from(hole) << (page % 64);
+            let frame = if hole { elsewhere + 2 * page + 1 } else { block + page };
+            self.map(asid, (number << 9) + page, frame, 0);
+        }
+        self.perforated.insert((asid, number), Perforated { pfn: Pfn(block), attr: Attr(7), holes: bits });
     }
 
     /// Pages `first..first + pages` of process 0, of this order, at equal distances from their frames.
@@ -45,6 +60,21 @@ impl PageTableView for World {
     fn reservation(&self, asid: Asid, vpn: Vpn) -> Option<Pfn> {
         let first = *self.reservations.get(&(asid.0, vpn.0 >> 9))?;
         self.pte(asid, vpn).filter(|pte| pte.pfn.0 == first.0 + vpn.0 % 512).map(|_| first)
+    }
+
+    fn perforated(&self, asid: Asid, vpn: Vpn) -> Option<Perforated> {
+        self.perforated.get(&(asid.0, vpn.0 >> 9)).copied()
+    }
+
+    fn runs(&self, asid: Asid) -> Vec<VpnRange> {
+        let mut runs: Vec<(VpnRange, u64)> = Vec::new();
+        for (&(_, vpn), &(pfn, ..)) in self.mappings.range((asid.0, 0)..=(asid.0, u64::MAX)) {
+            match runs.last_mut() {
+                Some((run, frame)) if run.end().0 == vpn && *frame + run.pages == pfn => run.pages += 1,
+                _ => runs.push((VpnRange { start: Vpn(vpn), pages: 1 }, pfn)),
+            }
+        }
+        runs.into_iter().map(|(run, _)| run).collect()
     }
 
     fn largest_regions(&self, _: Asid, most: usize) -> Vec<VpnRange> {

@@ -8,6 +8,7 @@
 mod sets;
 
 use super::{ListedSecondLevel, shown};
+use crate::cache::Port;
 use crate::tlb::contract::{EntryView, Lookup};
 use crate::tlb::parts::additions::{Counter, Law, Victim};
 use crate::tlb::parts::hierarchy::nodes::RADIX;
@@ -80,6 +81,7 @@ pub const LISTED: ListedSecondLevel = ListedSecondLevel {
         (params.int(MIX_ENTRIES.name) / sets as u64 * params.int(MIX_BUNDLE.name)) << 30
     },
     build: |params| Ok(Box::new(Mix::new(params)?)),
+    ..ListedSecondLevel::NEW
 };
 
 /// See the module.
@@ -123,7 +125,7 @@ impl Mix {
 }
 
 impl SecondLevel for Mix {
-    fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
+    fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts, _: &mut Port) -> Option<(Translation, u8)> {
         let slot = self.sets.find(at.asid, at.vpn)?;
         self.sets.touch(slot);
         count_second_level_hit(counts, at.kind);

@@ -4,36 +4,36 @@
 //!
 //! The arrays are those of an ordinary second level. That of base pages has anchors too, which are asked where a page
 //! has no entry of its own (ANC-2). The contiguity is read off the page table, as if the system kept it there.
+//!
+//! The system may choose the distance of each process anew from time to time (ANC-4). Another distance makes other
+//! pages anchors, so all entries of the process go.
 
-use super::{ListedSecondLevel, shown};
-use crate::cache::Purpose;
+mod distance;
+
+pub use distance::{ANCHOR_DISTANCE, ANCHOR_EPOCH};
+
+use super::{ListedSecondLevel, check_radix, shown};
+use crate::cache::{Port, Purpose};
 use crate::tlb::contract::{EntryView, Lookup};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::additions::{Counter, Victim};
 use crate::tlb::parts::hierarchy::level::{self, array_shapes};
 use crate::tlb::parts::hierarchy::nodes::{Entry, RADIX};
-use crate::tlb::parts::hierarchy::walk::leaf_level;
+use crate::tlb::parts::hierarchy::walk::{by_caches, leaf_level};
 use crate::tlb::parts::hierarchy::{L2, Rest, SecondLevel, check_native, count_second_level_hit};
 use crate::tlb::parts::store::geometry::Geometry;
 use crate::tlb::parts::store::tag_index::Tag;
 use crate::tlb::parts::store::{Contents, Store};
-use crate::tlb::parts::tables::TABLE;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::{Allowed, Key, Params};
+use distance::{Distances, chooses};
 use farreach_types::translation::{Attr, PageTableView, Pte, Translation};
 
 /// log2 of the page table entries in a line of 64 bytes.
 const LINE: u32 = 3;
 
-/// ANC-1.
-pub const ANCHOR_DISTANCE: Key = Key {
-    name: "anchor_distance",
-    default: "8",
-    allowed: Allowed::PowerOfTwo { min: 2, max: 65536 },
-    about: "pages from one anchor to the next, and pages that an anchor entry translates at most",
-};
 /// ANC-2.
 pub const ANCHOR_CYCLES: Key = Key {
     name: "anchor_cycles",
@@ -45,31 +45,42 @@ pub const ANCHOR_CYCLES: Key = Key {
 const HITS: usize = 0;
 const FILLS: usize = 1;
 const READS: usize = 2;
+const CHOICES: usize = 3;
+const CHANGES: usize = 4;
+const REWRITES: usize = 5;
+const DISTANCES: usize = 6;
+const DROPPED: usize = 7;
 
 /// The second level as the registry knows it.
 pub const LISTED: ListedSecondLevel = ListedSecondLevel {
     name: "anchor",
     about: "arrays of pages, that of base pages with anchors for pages in a row (ANC)",
-    keys: &[&L2, &ANCHOR_DISTANCE, &ANCHOR_CYCLES],
+    keys: &[&L2, &ANCHOR_DISTANCE, &ANCHOR_EPOCH, &ANCHOR_CYCLES],
     counters: &[
         Counter { price: Some(&ANCHOR_CYCLES), ..Counter::new("hits", "hits of the second level by an anchor") },
         Counter::new("fills", "fills of an anchor's entry, new or longer than before"),
         Counter::new("reads", "walks that read an anchor in another line (ANC-3)"),
+        Counter::new("choices", "times that the system chose a distance for a process (ANC-4)"),
+        Counter::new("changes", "of these, those that changed it, so that the entries of the process went"),
+        Counter::new("rewrites", "anchors in the page table that were written for another distance"),
+        Counter::new("distances", "sum of the distances chosen"),
+        Counter::new("dropped", "entries of both levels that went with a change"),
     ],
     check: |params| {
         check_native(params, &shown(&LISTED))?;
-        if params.text(TABLE.name) != TABLE.default {
+        check_radix(params, &LISTED, "anchors")?;
+        if chooses(params) && by_caches(params) {
             return Err(format!(
-                "{} is not allowed with {} = {}: only a radix tree has anchors; {} must be {}",
-                shown(&LISTED),
-                TABLE.name,
-                params.text(TABLE.name),
-                TABLE.name,
-                TABLE.default
+                "{} = {} is not allowed with walk_cost = caches: machines with caches are not told how many \
+                 instructions were executed; walk_cost must be fixed, or {} 0",
+                ANCHOR_EPOCH.name,
+                params.int(ANCHOR_EPOCH.name),
+                ANCHOR_EPOCH.name
             ));
         }
         Ok(())
     },
+    needs_fetches: |params| chooses(params).then(|| format!("{} = {}", ANCHOR_EPOCH.name, params.int(ANCHOR_EPOCH.name))),
     reach: |params| {
         let anchors = |shape: level::ArrayShape| match shape.orders.contains(&0) {
             true => (shape.entries as u64 * params.int(ANCHOR_DISTANCE.name)) << 12,
@@ -102,8 +113,7 @@ struct Anchors {
     arrays: Vec<Store<Mapped>>,
     /// The sizes there are, ascending, each with its array. The first is that of base pages.
     sizes: Vec<(u8, usize)>,
-    /// log2 of the distance.
-    order: u8,
+    distances: Distances,
     /// The place of its counters.
     part: usize,
     ignored_report: Unfiltered,
@@ -132,7 +142,7 @@ impl Anchors {
         Ok(Anchors {
             arrays: (0..).zip(&shapes).map(store).collect::<Result<_, _>>()?,
             sizes,
-            order: params.int(ANCHOR_DISTANCE.name).trailing_zeros() as u8,
+            distances: Distances::new(params),
             part: 0,
             ignored_report: Unfiltered::unread(),
         })
@@ -156,12 +166,13 @@ impl Anchors {
     /// The entry of the anchor of a page, whether it reaches the page or not.
     fn anchor(&self, asid: Asid, vpn: Vpn) -> Option<u32> {
         let store = &self.arrays[self.base()];
-        store.find(Tag::of(asid, vpn, self.order)).filter(|&slot| store.get(slot).row > 0)
+        store.find(Tag::of(asid, vpn, self.distances.order(asid))).filter(|&slot| store.get(slot).row > 0)
     }
 
     /// The entry of the anchor of a page, if it reaches the page.
     fn find_anchor(&self, asid: Asid, vpn: Vpn) -> Option<(usize, u32)> {
-        let reaches = |&slot: &u32| vpn.offset_in(self.order.into()) < self.arrays[self.base()].get(slot).row.into();
+        let order = self.distances.order(asid);
+        let reaches = |&slot: &u32| vpn.offset_in(order.into()) < self.arrays[self.base()].get(slot).row.into();
         self.anchor(asid, vpn).filter(reaches).map(|slot| (self.base(), slot))
     }
 
@@ -179,7 +190,8 @@ impl Anchors {
     /// ANC-1: the anchor of a page, with the number of pages in a row from it on, if the page is among them and is not
     /// alone.
     fn reaching(&self, (asid, vpn): (Asid, Vpn), page: Translation, table: &dyn PageTableView) -> Option<Mapped> {
-        let (first, offset) = (vpn.align_down(self.order.into()).0, vpn.offset_in(self.order.into()));
+        let order = self.distances.order(asid);
+        let (first, offset) = (vpn.align_down(order.into()).0, vpn.offset_in(order.into()));
         let frame = page.pfn.0.wrapping_sub(offset);
         let continues = |i: &u64| {
             let pte = table.pte(asid, Vpn(first + i)).filter(|pte| leaf_level(pte.order, RADIX) == 0);
@@ -188,7 +200,7 @@ impl Anchors {
         if !(0..offset).all(|i| continues(&i)) {
             return None;
         }
-        let row = offset + 1 + (offset + 1..1 << self.order).take_while(continues).count() as u64;
+        let row = offset + 1 + (offset + 1..1 << order).take_while(continues).count() as u64;
         (row > 1).then_some(Mapped { pfn: Pfn(frame), attr: page.attr, row: row as u32 })
     }
 
@@ -201,7 +213,7 @@ impl Anchors {
             self.arrays[base].touch(slot, 0, &mut self.ignored_report);
             return None;
         }
-        self.put(self.base(), Tag::of(at.asid, at.vpn, self.order), anchor, counts)
+        self.put(self.base(), Tag::of(at.asid, at.vpn, self.distances.order(at.asid)), anchor, counts)
     }
 
     fn put(&mut self, array: usize, tag: Tag, contents: Mapped, counts: &mut TlbCounts) -> Option<Victim> {
@@ -214,18 +226,19 @@ impl Anchors {
 
     /// Drops what overlaps: entries of at least this order, and anchors.
     fn drop_from(&mut self, least: u8, asid: Asid, pages: VpnRange) -> u64 {
-        let Anchors { arrays, sizes, ignored_report, order, .. } = self;
+        let distance = self.distances.order(asid);
+        let Anchors { arrays, sizes, ignored_report, .. } = self;
         let base = sizes[0].1;
         let of = sizes.iter().filter(|(order, _)| *order >= least);
         let own: u64 =
             of.map(|&(order, array)| arrays[array].drop_overlapping(asid, pages, order, ignored_report)).sum();
-        own + arrays[base].drop_overlapping(asid, pages, *order, ignored_report)
+        own + arrays[base].drop_overlapping(asid, pages, distance, ignored_report)
     }
 }
 
 impl SecondLevel for Anchors {
     /// ANC-2.
-    fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
+    fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts, _: &mut Port) -> Option<(Translation, u8)> {
         let own = self.find_own(at.asid, at.vpn);
         let (array, slot) = own.or_else(|| self.find_anchor(at.asid, at.vpn))?;
         self.arrays[array].touch(slot, 0, &mut self.ignored_report);
@@ -262,7 +275,7 @@ impl SecondLevel for Anchors {
     /// ANC-3: the walk reads the entry of the anchor too, if it lies in another line, and what leads to it, if that is
     /// another page table.
     fn walked(&mut self, at: Lookup, pte: Pte, rest: &mut Rest) {
-        let anchor = at.vpn.align_down(self.order.into());
+        let anchor = at.vpn.align_down(self.distances.order(at.asid).into());
         if leaf_level(pte.order, RADIX) > 0 || anchor.align_down(LINE) == at.vpn.align_down(LINE) {
             return;
         }
@@ -278,6 +291,27 @@ impl SecondLevel for Anchors {
         }
     }
 
+    /// ANC-4: in each epoch, at the first lookup of a process that the first level misses.
+    fn adapts<'c>(
+        &mut self,
+        at: Lookup,
+        position: u64,
+        table: &dyn PageTableView,
+        counts: &'c mut TlbCounts,
+    ) -> Option<&'c mut u64> {
+        let choice = self.distances.choose(at.asid, position, table)?;
+        let own = &mut counts.parts.at(self.part).counters;
+        *own.at(CHOICES) += 1;
+        *own.at(DISTANCES) += 1 << choice.order;
+        let rewrites = choice.rewrites?;
+        *own.at(CHANGES) += 1;
+        *own.at(REWRITES) += rewrites;
+        let Anchors { arrays, ignored_report, .. } = self;
+        let dropped = own.at(DROPPED);
+        *dropped += arrays.iter_mut().map(|array| array.drop_space(at.asid, ignored_report)).sum::<u64>();
+        Some(dropped)
+    }
+
     fn part(&mut self) -> Option<(&'static ListedSecondLevel, &mut usize)> {
         Some((&LISTED, &mut self.part))
     }
@@ -291,7 +325,9 @@ impl SecondLevel for Anchors {
         self.drop_from(demoted.into(), asid, pages)
     }
 
+    /// The next process of this number begins as the first did.
     fn drop_space(&mut self, asid: Asid) -> u64 {
+        self.distances.forget(asid);
         let Anchors { arrays, ignored_report, .. } = self;
         arrays.iter_mut().map(|array| array.drop_space(asid, ignored_report)).sum()
     }
