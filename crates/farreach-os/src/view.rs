@@ -3,6 +3,7 @@
 use crate::os::Os;
 use crate::ranges::process::Ranges;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
+use farreach_types::restseg::RestSegView;
 use farreach_types::translation::{PageTableView, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView};
 
 impl PageTableView for Os {
@@ -30,6 +31,9 @@ impl PageTableView for Os {
         self
     }
     fn segments(&self) -> &dyn SegmentView {
+        self
+    }
+    fn restsegs(&self) -> &dyn RestSegView {
         self
     }
 }

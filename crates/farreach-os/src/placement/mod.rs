@@ -10,6 +10,7 @@ mod reservation;
 mod segment;
 mod thp;
 mod two_size;
+pub mod utopia;
 
 pub use contract::PlacementKind;
 pub use segment::SEGMENT;
@@ -24,6 +25,7 @@ pub const PLACEMENTS: &[&PlacementKind] = &[
     &eager::EAGER,
     &SEGMENT,
     &mapping::MAPPING,
+    &utopia::UTOPIA,
 ];
 
 /// The policy of this name.

@@ -384,4 +384,5 @@ additions! {
     asap,
     tps,
     prefetch,
+    utopia,
 }

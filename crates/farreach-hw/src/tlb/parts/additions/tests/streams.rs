@@ -37,7 +37,8 @@ fn run(seeds: u64, shared: Keys, own: Keys, ids: &str) -> (TlbCounts, TlbCounts)
         let without = [&BASE, shared, &[("process_ids", ids)]].concat();
         let with = [&without[..], own].concat();
         let mut machines = [Machine::new(&without), Machine::new(&with)];
-        let mut stream = Stream::new(seed);
+        let restricted = own.iter().any(|(_, value)| value.contains("utopia"));
+        let mut stream = if restricted { Stream::restricted(seed) } else { Stream::new(seed) };
         for step in 0..4000 {
             let Some((asid, vpn, kind, pc)) = stream.next(&mut machines) else {
                 same_levels(&machines, step);
@@ -89,6 +90,26 @@ fn pom_keeps_hw_3_and_its_laws() {
         }
         assert_eq!(of("probes_first"), of("hits") + counts.walk.walks, "it is asked at every miss");
         assert_eq!(counts.invalidations, run(4, shared, &[], ids).0.invalidations, "HW-9: it counts its own");
+    }
+}
+
+const UTOPIA: Keys = &[("behind", "utopia"), ("uto_cache_entries", "8"), ("uto_cache_ways", "2")];
+
+#[test]
+fn utopia_keeps_hw_3_and_its_laws() {
+    let (beside, slow) = (("uto_walk", "parallel"), ("uto_cache_entries", "1"));
+    let one = [("behind", "utopia"), slow, ("uto_cache_ways", "1"), beside];
+    for (shared, own) in [(&[][..], UTOPIA), (&CACHES, UTOPIA), (&[], &one), (&CACHES, &one)] {
+        let (base, counts) = run(4, shared, own, "true");
+        let of = |name| counts.parts.count("utopia", name);
+        for name in ["rsw_hits_4k", "rsw_hits_2m", "sf_references", "tar_references", "invalidated"] {
+            assert!(of(name) > 20, "{name} {}", of(name));
+        }
+        assert_eq!([of("rsw"), of("rsw_hits") + counts.walk.walks], [base.misses; 2], "it is asked at every miss");
+        let memory = &counts.parts.get("utopia").unwrap().memory;
+        let parallel = own.contains(&beside);
+        assert_eq!([memory.hidden_references > 0, memory.made.background_references > 0], [parallel; 2], "UTO-4");
+        assert!(shared.is_empty() || memory.hidden_answered.total() == memory.hidden_references);
     }
 }
 
@@ -184,6 +205,11 @@ fn machines_are_refused_where_no_rule_says_what_they_do() {
         (&[("behind", "dppred"), ("walk_cost", "caches")], "behind = dppred is not allowed with walk_cost = caches"),
         (&[("behind", "spot+spectlb")], "only one of spectlb, spot, asap"),
         (&[("behind", "spectlb"), ("spec_window", "100")], "spec_window must be all"),
+        (&[("behind", "utopia"), ("uto_cache_ways", "16"), ("uto_cache_entries", "8")], "uto_cache_ways = 16"),
+        (&[("behind", "utopia"), ("table", "hashed")], "uto_pte must be true"),
+        (&[("behind", "utopia+prefetch")], "uto_pte must be true"),
+        (&[("behind", "asap+utopia"), ("uto_walk", "parallel")], "asap hides the walk, too"),
+        (&[("behind", "utopia"), ("guest", "walk")], "guest"),
         (&[("behind", "pom"), ("cores", "2")], "cores must be 1"),
         (&[("behind", "pom"), ("pom_4k", "0")], "pom_4k"),
         (&[("behind", "spectlb"), ("spec_ways", "3")], "spec_entries"),

@@ -1,8 +1,9 @@
-//! The page table of some processes, with reservations and regions.
+//! The page table of some processes, with reservations, regions, and restrictive segments.
 
 use super::Machine;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::event::Kind;
+use farreach_types::restseg::{RestSeg, RestSegView, Way};
 use farreach_types::translation::{Attr, PageTableView, Pte};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -18,11 +19,26 @@ pub(in crate::tlb) struct World {
     /// By process and number of the 2 MB.
     pub reservations: BTreeMap<(u32, u64), Pfn>,
     pub regions: Vec<VpnRange>,
+    pub restsegs: Vec<RestSeg>,
+    /// By segment, set and way: the page that was placed there last.
+    tags: BTreeMap<(usize, u64, u64), (u32, u64)>,
 }
 
 impl World {
     pub fn map(&mut self, asid: u32, vpn: u64, pfn: u64, order: u8) {
         self.mappings.insert((asid, vpn), (pfn, 7, order));
+    }
+
+    /// Maps a page of this order as the system does: in the first free way of its set (UTO-5). False: there is none.
+    pub fn place(&mut self, asid: u32, vpn: u64, order: u8) -> bool {
+        let Some(place) = self.restsegs.iter().position(|segment| segment.order == order) else { return false };
+        let segment = self.restsegs[place];
+        let set = segment.set(Asid(asid), Vpn(vpn));
+        let free = |way: &u64| self.tag(place, Way { set, way: *way }).is_none();
+        let Some(way) = (0..segment.ways).find(free) else { return false };
+        self.tags.insert((place, set, way), (asid, vpn));
+        self.map(asid, vpn, segment.frame(Way { set, way }).0, order);
+        true
     }
 
     /// Pages `first..first + pages` of process 0, of this order, at equal distances from their frames.
@@ -50,6 +66,27 @@ impl PageTableView for World {
     fn largest_regions(&self, _: Asid, most: usize) -> Vec<VpnRange> {
         self.regions.iter().copied().take(most).collect()
     }
+
+    fn restsegs(&self) -> &dyn RestSegView {
+        self
+    }
+}
+
+impl RestSegView for World {
+    fn segments(&self) -> &[RestSeg] {
+        &self.restsegs
+    }
+
+    /// UTO-2: as many as there are tags.
+    fn used(&self, place: usize, set: u64) -> u64 {
+        (0..self.restsegs[place].ways).filter(|way| self.tag(place, Way { set, way: *way }).is_some()).count() as u64
+    }
+
+    fn tag(&self, place: usize, way: Way) -> Option<(Asid, Vpn)> {
+        let &(asid, vpn) = self.tags.get(&(place, way.set, way.way))?;
+        let &(pfn, ..) = self.mappings.get(&(asid, vpn))?;
+        (pfn == self.restsegs[place].frame(way).0).then_some((Asid(asid), Vpn(vpn)))
+    }
 }
 
 /// One step of a random stream, done to all machines. Returns the lookup, if it was one.
@@ -58,6 +95,8 @@ pub(in crate::tlb) struct Stream {
     rng: Pcg64Mcg,
     asid: u32,
     next_frame: u64,
+    /// Whether most pages are placed in restrictive segments, as far as these have room.
+    in_restsegs: bool,
 }
 
 /// A lookup: process, page, kind, program counter.
@@ -66,8 +105,15 @@ pub(in crate::tlb) type Wanted = (u32, u64, Kind, u64);
 impl Stream {
     pub fn new(seed: u64) -> Stream {
         let regions = vec![VpnRange { start: Vpn(0), pages: 512 }, VpnRange { start: Vpn(1 << 12), pages: 1 << 12 }];
-        let world = World { regions, ..World::default() };
-        Stream { world, rng: Pcg64Mcg::seed_from_u64(seed), asid: 0, next_frame: 1 << 10 }
+        let segment = |first, order, sets| RestSeg { first: Pfn(first), order, sets, ways: 2, mixed: None };
+        let restsegs = vec![segment(1 << 21, 0, 8), segment(1 << 22, 9, 2)];
+        let world = World { regions, restsegs, ..World::default() };
+        Stream { world, rng: Pcg64Mcg::seed_from_u64(seed), asid: 0, next_frame: 1 << 10, in_restsegs: false }
+    }
+
+    /// With pages in restrictive segments.
+    pub fn restricted(seed: u64) -> Stream {
+        Stream { in_restsegs: true, ..Stream::new(seed) }
     }
 
     fn draw(&mut self, n: u64) -> u64 {
@@ -97,6 +143,9 @@ impl Stream {
     fn fault(&mut self, vpn: u64, order: u8) {
         let asid = self.asid;
         let first = vpn >> order << order;
+        if self.in_restsegs && self.draw(4) > 0 && self.world.place(asid, first, order) {
+            return;
+        }
         let in_place = order == 0 && vpn >> 9 == 0 && self.draw(8) > 0;
         let frame = if in_place {
             let known = self.world.reservations.get(&(asid, 0)).copied();
