@@ -99,9 +99,6 @@ impl RestSegView for Absent {
     fn segments(&self) -> &[RestSeg] {
         &[]
     }
-    fn used(&self, _: usize, _: u64) -> u64 {
-        0
-    }
     fn tag(&self, _: usize, _: Way) -> Option<(Asid, Vpn)> {
         None
     }

@@ -4,7 +4,6 @@
 
 use super::contract::{FrameRequest, Moved, Placement, PlacementKind};
 use super::thp;
-use crate::frames::Pool;
 use crate::memory::Memory;
 use crate::region::HugeAdvice;
 use farreach_types::addr::{Asid, Bytes, Pfn, Vpn};
@@ -77,12 +76,12 @@ pub const UTOPIA: PlacementKind = PlacementKind {
     build,
 };
 
-/// What was placed in a way: valid while the way is in use (UTO-2).
+/// What was placed in a way, which may have left it since (UTO-2).
 #[derive(Clone, Copy, Default)]
 struct Tag {
     asid: Asid,
     vpn: Vpn,
-    /// Placements before this one.
+    /// Placements until this one; 0: there was none.
     when: u64,
 }
 
@@ -110,17 +109,10 @@ impl RestSegs {
         self.tags[place][(set * self.segments[place].ways + way) as usize]
     }
 
-    /// Ways in use of a set (SF).
-    pub fn used(&self, pool: &Pool, place: usize, set: u64) -> u64 {
-        let segment = &self.segments[place];
-        self.ways(place, set).filter(|way| !pool.has_free(segment.frame(*way), 1 << segment.order)).count() as u64
-    }
-
-    /// See [`farreach_types::restseg::RestSegView::tag`].
-    pub fn tag(&self, pool: &Pool, place: usize, way: Way) -> Option<(Asid, Vpn)> {
-        let segment = &self.segments[place];
-        let tag = self.tag_at(place, way);
-        (!pool.has_free(segment.frame(way), 1 << segment.order)).then_some((tag.asid, tag.vpn))
+    /// The page that was placed in a way last, if there was one.
+    pub fn placed_in(&self, place: usize, way: Way) -> Option<(Asid, Vpn)> {
+        let Tag { asid, vpn, when } = self.tag_at(place, way);
+        (when > 0).then_some((asid, vpn))
     }
 
     /// Takes the first free way of the page's set.
@@ -128,8 +120,8 @@ impl RestSegs {
         let segment = self.segments[place];
         let mut ways = self.ways(place, segment.set(asid, vpn));
         let way = ways.find(|way| memory.pool.take_run(segment.frame(*way), 1 << segment.order))?;
-        self.tags[place][(way.set * segment.ways + way.way) as usize] = Tag { asid, vpn, when: self.placed };
         self.placed += 1;
+        self.tags[place][(way.set * segment.ways + way.way) as usize] = Tag { asid, vpn, when: self.placed };
         memory.counts.restseg_pages += 1 << segment.order;
         Some(segment.frame(way))
     }
@@ -241,10 +233,11 @@ impl Placement for Utopia {
         let Some(place) = self.restsegs.of(order).filter(|_| self.evicts) else { return Vec::new() };
         let segment = &self.restsegs.segments[place];
         let set = segment.set(request.asid, request.vpn);
-        if self.restsegs.used(&memory.pool, place, set) < segment.ways {
+        let is_free = |way: Way| memory.pool.has_free(segment.frame(way), 1 << order);
+        let mut ways: Vec<Way> = self.restsegs.ways(place, set).collect();
+        if ways.iter().any(|way| is_free(*way)) {
             return Vec::new();
         }
-        let mut ways: Vec<Way> = self.restsegs.ways(place, set).collect();
         ways.sort_by_key(|way| self.restsegs.tag_at(place, *way).when);
         let page = |way: Way| {
             let Tag { asid, vpn, .. } = self.restsegs.tag_at(place, way);

@@ -240,7 +240,7 @@ impl Utopia {
             let (mut addresses, mut many) = ([0; SEGMENTS], 0);
             for (place, segment) in view.segments().iter().enumerate() {
                 let set = segment.set(asid, vpn);
-                if (table == 0 || view.used(place, set) > 0) && !self.caches[table].reads(place, set) {
+                if (table == 0 || view.any_used(place, set)) && !self.caches[table].reads(place, set) {
                     addresses[many] = Utopia::address(table, place, segment, set);
                     many += 1;
                 }

@@ -77,11 +77,6 @@ impl RestSegView for World {
         &self.restsegs
     }
 
-    /// UTO-2: as many as there are tags.
-    fn used(&self, place: usize, set: u64) -> u64 {
-        (0..self.restsegs[place].ways).filter(|way| self.tag(place, Way { set, way: *way }).is_some()).count() as u64
-    }
-
     fn tag(&self, place: usize, way: Way) -> Option<(Asid, Vpn)> {
         let &(asid, vpn) = self.tags.get(&(place, way.set, way.way))?;
         let &(pfn, ..) = self.mappings.get(&(asid, vpn))?;
