@@ -133,7 +133,7 @@ static RESTSEGS: [RestSeg; 2] = {
 /// Two of three pages are in them, whatever their frames, but for those of some sets: who asks whether a segment holds
 /// a page need not know frames.
 impl RestSegView for Table {
-    fn segments(&self) -> &[RestSeg] {
+    fn segs(&self) -> &[RestSeg] {
         &RESTSEGS
     }
     fn tag(&self, _: usize, way: Way) -> Option<(Asid, Vpn)> {

@@ -259,7 +259,8 @@ impl MachineSpec {
     fn check_restsegs(&self) -> Result<(), String> {
         let (params, placement) = (&self.params, self.params.text(os::PLACEMENT.name));
         let part = additions::utopia::LISTED.name;
-        let walks = params.has(additions::BEHIND.name) && params.texts(additions::BEHIND.name).iter().any(|b| b == part);
+        let walks =
+            params.has(additions::BEHIND.name) && params.texts(additions::BEHIND.name).iter().any(|b| b == part);
         if walks && placement != os::placement::utopia::UTOPIA.name {
             return Err(format!(
                 "{} = {} is not allowed with placement = {placement}: the system of this machine makes no RestSegs; \

@@ -59,23 +59,23 @@ impl RestSeg {
 /// The RestSegs of a system with their tables in memory (UTO-2).
 pub trait RestSegView {
     /// That of base pages and that of superpages, as far as the system has them.
-    fn segments(&self) -> &[RestSeg];
+    fn segs(&self) -> &[RestSeg];
     /// The tag of a way of the segment at this place, if it is valid (TAR): the first base page of the page that was
     /// placed there, and is mapped there. Others that share the memory have entries in their page tables.
     fn tag(&self, segment: usize, way: Way) -> Option<(Asid, Vpn)>;
     /// The valid tags of a set (SF).
     fn used(&self, segment: usize, set: u64) -> u64 {
-        (0..self.segments()[segment].ways).filter(|way| self.tag(segment, Way { set, way: *way }).is_some()).count() as u64
+        (0..self.segs()[segment].ways).filter(|way| self.tag(segment, Way { set, way: *way }).is_some()).count() as u64
     }
     /// Whether there are any.
     fn any_used(&self, segment: usize, set: u64) -> bool {
-        (0..self.segments()[segment].ways).any(|way| self.tag(segment, Way { set, way }).is_some())
+        (0..self.segs()[segment].ways).any(|way| self.tag(segment, Way { set, way }).is_some())
     }
     /// The place of the segment in which a page lies that is mapped so: one that is for leaves of this size, in the
     /// page's own set, under its own tag.
     fn holds(&self, (asid, vpn): (Asid, Vpn), pfn: Pfn, leaf: u8) -> Option<usize> {
         let first = vpn.align_down(leaf.into());
-        self.segments().iter().enumerate().filter(|(_, segment)| segment.order == leaf).find_map(|(place, segment)| {
+        self.segs().iter().enumerate().filter(|(_, segment)| segment.order == leaf).find_map(|(place, segment)| {
             let way = segment.way(pfn).filter(|way| way.set == segment.set(asid, vpn))?;
             (self.tag(place, way) == Some((asid, first))).then_some(place)
         })

@@ -96,7 +96,7 @@ impl RangeTableView for Absent {
 }
 
 impl RestSegView for Absent {
-    fn segments(&self) -> &[RestSeg] {
+    fn segs(&self) -> &[RestSeg] {
         &[]
     }
     fn tag(&self, _: usize, _: Way) -> Option<(Asid, Vpn)> {

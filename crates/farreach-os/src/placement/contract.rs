@@ -1,7 +1,7 @@
 //! The contract of placement policies: their decisions, and their registration.
 
-use crate::memory::Memory;
 use super::utopia::RestSegs;
+use crate::memory::Memory;
 use crate::object::ObjectId;
 use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::{Asid, Pfn, Vpn};

@@ -133,7 +133,7 @@ struct Utopia {
     thp: Box<dyn Placement>,
     evicts: bool,
     walks_at: u64,
-    /// Walks of pages of the FlexSeg, by their first base page.
+    /// Walks of pages of the FlexSeg since they were placed there, by their first base page.
     walks: HashMap<(Asid, Vpn), u64, FixedState>,
 }
 
@@ -172,6 +172,8 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
 impl Utopia {
     /// UTO-5. None: there is no such RestSeg, or the set is full.
     fn place(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {
+        // Walks count since a page was placed.
+        self.walks.remove(&(request.asid, request.vpn));
         let place = self.restsegs.of(order)?;
         let taken = self.restsegs.take(memory, request, place);
         memory.counts.restseg_full += u64::from(taken.is_none());
@@ -258,14 +260,12 @@ impl Placement for Utopia {
         }
         let walks = self.walks.entry((asid, vpn)).or_default();
         *walks += 1;
-        let often = *walks >= self.walks_at;
-        if often {
-            self.walks.remove(&(asid, vpn));
-        }
-        often
+        *walks >= self.walks_at
     }
 
     fn allocate_restricted(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {
-        self.place(memory, request, order)
+        let moved = self.restsegs.of(order).and_then(|place| self.restsegs.take(memory, request, place))?;
+        self.walks.remove(&(request.asid, request.vpn));
+        Some(moved)
     }
 }

@@ -11,8 +11,8 @@ use crate::since::replacement::{PRINTED, bypassed, unused};
 use crate::since::tables::walk_cycles;
 use crate::since::walks::{ASAP_CACHES, full_sets, l2_misses, predicted, warm};
 use crate::since::{
-    BASE, BASE_CACHES, BASE_EAGER, BASE_RESERVED, BASE_RESTRICTED, BASE_VICTIMA, DESIGNS, Kind, LEAST_WALKS, Walks, counted, few,
-    geomean, programs, share, walks_enough,
+    BASE, BASE_CACHES, BASE_EAGER, BASE_RESERVED, BASE_RESTRICTED, BASE_VICTIMA, DESIGNS, Kind, LEAST_WALKS, Walks,
+    counted, few, geomean, programs, share, walks_enough,
 };
 use farreach_types::papers::Kind::{Main, Side};
 use farreach_types::papers::{Finding, Program};

@@ -16,12 +16,12 @@ use farreach_types::params::{Allowed, Key, Params};
 use farreach_types::restseg::{RestSeg, RestSegView};
 use farreach_types::translation::Translation;
 
-/// UTO-3: each of the two caches has so many.
+/// UTO-3: of each cache.
 pub const UTO_CACHE_ENTRIES: Key = Key {
     name: "uto_cache_entries",
-    default: "8192",
+    default: "2048",
     allowed: Allowed::PowerOfTwo { min: 1, max: 1 << 20 },
-    about: "sets of RestSegs whose numbers of used ways are cached, and as many whose tags are, LRU (UTO-3)",
+    about: "sets of a RestSeg whose numbers of used ways are cached, and as many whose tags are, LRU (UTO-3)",
 };
 /// UTO-3.
 pub const UTO_CACHE_WAYS: Key = Key {
@@ -59,7 +59,6 @@ const HITS: usize = 1;
 const HITS_4K: usize = 2;
 /// Of numbers of used ways; those of tags follow.
 const READS: usize = 4;
-const INVALIDATED: usize = 6;
 
 /// The addition as the registry knows it.
 pub const LISTED: ListedAddition = ListedAddition {
@@ -73,7 +72,6 @@ pub const LISTED: ListedAddition = ListedAddition {
         Counter::new("rsw_hits_2m", "and pages of 2 MB"),
         Counter::new("sf_references", "reads of numbers of used ways that the cache did not have"),
         Counter::new("tar_references", "reads of the tags of a set that the cache did not have"),
-        Counter::new("invalidated", "entries of the two caches dropped by changes"),
     ],
     answers: Some("rsw_hits"),
     laws: &[
@@ -138,60 +136,29 @@ const ROOM: u64 = 1 << 48;
 /// Bytes of a tag.
 const TAG: u64 = 4;
 
-/// A cache of what belongs to sets of RestSegs. The tables are the system's, which writes them through the caches when
-/// it places a page; a change of a mapping drops what it overlaps (HW-9).
+/// A cache of what a table has of each set of one RestSeg. The system writes the tables through these caches when it
+/// places a page or frees one, so that they never are behind and nothing is dropped.
 struct SetCache {
     ways: usize,
-    /// Segment and set; set after set of the cache, and inside it the most recently used first.
-    entries: Box<[Option<(usize, u64)>]>,
+    /// Set after set of the cache, and inside it the most recently used first.
+    entries: Box<[Option<u64>]>,
 }
 
 impl SetCache {
-    fn new(params: &Params) -> Result<SetCache, String> {
+    fn new(params: &Params) -> SetCache {
         let [entries, ways] = [UTO_CACHE_ENTRIES, UTO_CACHE_WAYS].map(|key| params.int(key.name) as usize);
-        if ways > entries {
-            return Err(format!(
-                "{} = {ways} is not allowed: it must be at most {}, which is {entries} (HW-13)",
-                UTO_CACHE_WAYS.name, UTO_CACHE_ENTRIES.name
-            ));
-        }
-        Ok(SetCache { ways, entries: vec![None; entries].into() })
-    }
-
-    fn ways(&mut self, set: u64) -> &mut [Option<(usize, u64)>] {
-        let sets = self.entries.len() / self.ways;
-        let first = (set as usize & (sets - 1)) * self.ways;
-        &mut self.entries[first..first + self.ways]
+        SetCache { ways, entries: vec![None; entries].into() }
     }
 
     /// Whether it has what belongs to this set; it has it from now on.
-    fn reads(&mut self, segment: usize, set: u64) -> bool {
-        let ways = self.ways(set);
-        let (at, last) = (ways.iter().position(|entry| *entry == Some((segment, set))), ways.len() - 1);
-        ways[..=at.unwrap_or(last)].rotate_right(1);
-        ways[0] = Some((segment, set));
+    fn reads(&mut self, set: u64) -> bool {
+        let sets = self.entries.len() / self.ways;
+        let first = (set as usize & (sets - 1)) * self.ways;
+        let ways = &mut self.entries[first..first + self.ways];
+        let at = ways.iter().position(|entry| *entry == Some(set));
+        ways[..=at.unwrap_or(self.ways - 1)].rotate_right(1);
+        ways[0] = Some(set);
         at.is_some()
-    }
-
-    fn drop(&mut self, segment: usize, set: u64) -> u64 {
-        let ways = self.ways(set);
-        let Some(at) = ways.iter().position(|entry| *entry == Some((segment, set))) else { return 0 };
-        ways[at..].rotate_left(1);
-        *ways.last_mut().expect("it has ways") = None;
-        1
-    }
-
-    /// Drops all that is of a segment.
-    fn drop_segment(&mut self, segment: usize) -> u64 {
-        let mut dropped = 0;
-        for ways in self.entries.chunks_mut(self.ways) {
-            for entry in ways.iter_mut().filter(|entry| entry.is_some_and(|(of, _)| of == segment)) {
-                (*entry, dropped) = (None, dropped + 1);
-            }
-            // A stable sort: the order of use stays, empty ones go last.
-            ways.sort_by_key(Option::is_none);
-        }
-        dropped
     }
 }
 
@@ -204,10 +171,8 @@ struct Steps {
 
 /// See the module.
 struct Utopia {
-    /// Of numbers of used ways, of tags.
-    caches: [SetCache; 2],
-    /// The system's, as registers have them since the first miss.
-    segments: [Option<RestSeg>; SEGMENTS],
+    /// Of numbers of used ways, of tags; for each RestSeg.
+    caches: [[SetCache; SEGMENTS]; 2],
     parallel: bool,
     /// Of each cache level and of memory, where references go through caches.
     latencies: Option<[f64; 4]>,
@@ -217,10 +182,16 @@ struct Utopia {
 
 impl Utopia {
     fn new(params: &Params) -> Result<Utopia, String> {
+        let [entries, ways] = [UTO_CACHE_ENTRIES, UTO_CACHE_WAYS].map(|key| params.int(key.name));
+        if ways > entries {
+            return Err(format!(
+                "{} = {ways} is not allowed: it must be at most {}, which is {entries} (HW-13)",
+                UTO_CACHE_WAYS.name, UTO_CACHE_ENTRIES.name
+            ));
+        }
         let cycles = || [L1_CYCLES, L2_CYCLES, LLC_CYCLES, MEMORY_CYCLES].map(|key| params.number(key.name));
         Ok(Utopia {
-            caches: [SetCache::new(params)?, SetCache::new(params)?],
-            segments: [None; SEGMENTS],
+            caches: [(); 2].map(|()| [(); SEGMENTS].map(|()| SetCache::new(params))),
             parallel: params.text(UTO_WALK.name) == "parallel",
             latencies: by_caches(params).then(cycles),
             pending: None,
@@ -238,9 +209,9 @@ impl Utopia {
         let mut steps = Steps::default();
         for table in 0..2 {
             let (mut addresses, mut many) = ([0; SEGMENTS], 0);
-            for (place, segment) in view.segments().iter().enumerate() {
+            for (place, segment) in view.segs().iter().enumerate() {
                 let set = segment.set(asid, vpn);
-                if (table == 0 || view.any_used(place, set)) && !self.caches[table].reads(place, set) {
+                if (table == 0 || view.any_used(place, set)) && !self.caches[table][place].reads(set) {
                     addresses[many] = Utopia::address(table, place, segment, set);
                     many += 1;
                 }
@@ -279,11 +250,8 @@ impl Addition for Utopia {
     fn missed(&mut self, miss: &Miss, context: &mut Context) -> Option<Translation> {
         let (asid, vpn, view) = (miss.at.asid, miss.at.vpn, context.table.restsegs());
         self.pending = None;
-        if view.segments().is_empty() {
+        if view.segs().is_empty() {
             return None;
-        }
-        for (register, segment) in self.segments.iter_mut().zip(view.segments()) {
-            *register = Some(*segment);
         }
         *context.own().at(WALKS) += 1;
         let steps = self.walk((asid, vpn), view, context);
@@ -308,31 +276,15 @@ impl Addition for Utopia {
         }
     }
 
-    /// HW-9.
-    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, _: bool, account: &mut Account) -> u64 {
-        for (place, segment) in self.segments.iter().enumerate().filter_map(|(place, s)| Some((place, (*s)?))) {
-            let order = u32::from(segment.order);
-            let numbers = pages.start.0 >> order..pages.end().0.div_ceil(1 << order);
-            for cache in &mut self.caches {
-                *account.own().at(INVALIDATED) += match numbers.end - numbers.start {
-                    0 => 0,
-                    many if many >= segment.sets => cache.drop_segment(place),
-                    _ => numbers.clone().map(|n| cache.drop(place, segment.set(asid, Vpn(n << order)))).sum(),
-                };
-            }
-        }
+    /// Like what follows: its caches are of the system's tables, which are never behind.
+    fn drop_pages(&mut self, _: Asid, _: VpnRange, _: bool, _: &mut Account) -> u64 {
         0
     }
 
-    /// Its pages may have been in any set.
-    fn drop_space(&mut self, _: Asid, account: &mut Account) -> u64 {
-        for cache in &mut self.caches {
-            *account.own().at(INVALIDATED) += (0..SEGMENTS).map(|place| cache.drop_segment(place)).sum::<u64>();
-        }
+    fn drop_space(&mut self, _: Asid, _: &mut Account) -> u64 {
         0
     }
 
-    /// The tables are of all processes together.
     fn switch(&mut self, _: Asid, _: &mut Account) -> u64 {
         0
     }

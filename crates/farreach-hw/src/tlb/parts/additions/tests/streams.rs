@@ -32,13 +32,17 @@ const CACHES: [(&str, &str); 6] = [
 /// Runs machines with these keys beside one without additions, which has the cache keys too. Returns the counts: first
 /// those of the machine without.
 fn run(seeds: u64, shared: Keys, own: Keys, ids: &str) -> (TlbCounts, TlbCounts) {
+    run_on(Stream::new, seeds, shared, own, ids)
+}
+
+/// As [`run`], on such streams.
+fn run_on(stream: fn(u64) -> Stream, seeds: u64, shared: Keys, own: Keys, ids: &str) -> (TlbCounts, TlbCounts) {
     let mut sums = (TlbCounts::default(), TlbCounts::default());
     for seed in 0..seeds {
         let without = [&BASE, shared, &[("process_ids", ids)]].concat();
         let with = [&without[..], own].concat();
         let mut machines = [Machine::new(&without), Machine::new(&with)];
-        let restricted = own.iter().any(|(_, value)| value.contains("utopia"));
-        let mut stream = if restricted { Stream::restricted(seed) } else { Stream::new(seed) };
+        let mut stream = stream(seed);
         for step in 0..4000 {
             let Some((asid, vpn, kind, pc)) = stream.next(&mut machines) else {
                 same_levels(&machines, step);
@@ -93,16 +97,16 @@ fn pom_keeps_hw_3_and_its_laws() {
     }
 }
 
-const UTOPIA: Keys = &[("behind", "utopia"), ("uto_cache_entries", "8"), ("uto_cache_ways", "2")];
+const UTOPIA: Keys = &[("behind", "utopia"), ("uto_cache_entries", "4"), ("uto_cache_ways", "2")];
 
 #[test]
 fn utopia_keeps_hw_3_and_its_laws() {
     let (beside, slow) = (("uto_walk", "parallel"), ("uto_cache_entries", "1"));
     let one = [("behind", "utopia"), slow, ("uto_cache_ways", "1"), beside];
     for (shared, own) in [(&[][..], UTOPIA), (&CACHES, UTOPIA), (&[], &one), (&CACHES, &one)] {
-        let (base, counts) = run(4, shared, own, "true");
+        let (base, counts) = run_on(Stream::restricted, 4, shared, own, "true");
         let of = |name| counts.parts.count("utopia", name);
-        for name in ["rsw_hits_4k", "rsw_hits_2m", "sf_references", "tar_references", "invalidated"] {
+        for name in ["rsw_hits_4k", "rsw_hits_2m", "sf_references", "tar_references"] {
             assert!(of(name) > 20, "{name} {}", of(name));
         }
         assert_eq!([of("rsw"), of("rsw_hits") + counts.walk.walks], [base.misses; 2], "it is asked at every miss");
@@ -140,6 +144,16 @@ fn dppred_at_its_highest_threshold_is_the_baseline() {
         let of = |name| counts.parts.count("dppred", name);
         assert_eq!([of("fills"), of("bypasses"), of("shadow_hits")], [counts.walk.walks, 0, 0]);
         assert_eq!(of("evicted_unused") + of("evicted_used"), counts.evictions, "each eviction trains");
+    }
+}
+
+/// HW-4: without RestSegs.
+#[test]
+fn utopia_without_its_placement_is_the_baseline() {
+    for shared in [&[][..], &CACHES] {
+        let (base, counts) = run(2, shared, &[("behind", "utopia")], "true");
+        assert_eq!(without_parts(&base), without_parts(&counts));
+        assert_eq!(counts.parts.get("utopia").unwrap().memory, Default::default());
     }
 }
 

@@ -73,7 +73,7 @@ impl PageTableView for World {
 }
 
 impl RestSegView for World {
-    fn segments(&self) -> &[RestSeg] {
+    fn segs(&self) -> &[RestSeg] {
         &self.restsegs
     }
 
@@ -90,8 +90,6 @@ pub(in crate::tlb) struct Stream {
     rng: Pcg64Mcg,
     asid: u32,
     next_frame: u64,
-    /// Whether most pages are placed in restrictive segments, as far as these have room.
-    in_restsegs: bool,
 }
 
 /// A lookup: process, page, kind, program counter.
@@ -100,15 +98,16 @@ pub(in crate::tlb) type Wanted = (u32, u64, Kind, u64);
 impl Stream {
     pub fn new(seed: u64) -> Stream {
         let regions = vec![VpnRange { start: Vpn(0), pages: 512 }, VpnRange { start: Vpn(1 << 12), pages: 1 << 12 }];
-        let segment = |first, order, sets| RestSeg { first: Pfn(first), order, sets, ways: 2, mixed: None };
-        let restsegs = vec![segment(1 << 21, 0, 8), segment(1 << 22, 9, 2)];
-        let world = World { regions, restsegs, ..World::default() };
-        Stream { world, rng: Pcg64Mcg::seed_from_u64(seed), asid: 0, next_frame: 1 << 10, in_restsegs: false }
+        let world = World { regions, ..World::default() };
+        Stream { world, rng: Pcg64Mcg::seed_from_u64(seed), asid: 0, next_frame: 1 << 10 }
     }
 
-    /// With pages in restrictive segments.
+    /// Most pages are placed in restrictive segments, as far as these have room.
     pub fn restricted(seed: u64) -> Stream {
-        Stream { in_restsegs: true, ..Stream::new(seed) }
+        let segment = |first, order, sets| RestSeg { first: Pfn(first), order, sets, ways: 2, mixed: None };
+        let mut stream = Stream::new(seed);
+        stream.world.restsegs = vec![segment(1 << 21, 0, 8), segment(1 << 22, 9, 2)];
+        stream
     }
 
     fn draw(&mut self, n: u64) -> u64 {
@@ -138,7 +137,7 @@ impl Stream {
     fn fault(&mut self, vpn: u64, order: u8) {
         let asid = self.asid;
         let first = vpn >> order << order;
-        if self.in_restsegs && self.draw(4) > 0 && self.world.place(asid, first, order) {
+        if !self.world.restsegs.is_empty() && self.draw(4) > 0 && self.world.place(asid, first, order) {
             return;
         }
         let in_place = order == 0 && vpn >> 9 == 0 && self.draw(8) > 0;
