@@ -214,7 +214,7 @@ impl Stream {
                     // A piece of it, after a split.
                     let pages = self.dice.pick(&[1, 8]);
                     let split = self.split(first);
-                    if order == 9 {
+                    if order == 9 && split.is_some() {
                         let range = VpnRange { start: Vpn(vpn & !7), pages };
                         self.later.push(Step::Change(self.asid, range));
                     }

@@ -19,7 +19,7 @@ pub(in crate::tlb) struct World {
     /// By process and number of the 2 MB.
     pub reservations: BTreeMap<(u32, u64), Pfn>,
     pub regions: Vec<VpnRange>,
-    pub restsegs: Vec<RestSeg>,
+    restsegs: Vec<RestSeg>,
     /// By segment, set and way: the page that was placed there last.
     tags: BTreeMap<(usize, u64, u64), (u32, u64)>,
 }
@@ -27,6 +27,11 @@ pub(in crate::tlb) struct World {
 impl World {
     pub fn map(&mut self, asid: u32, vpn: u64, pfn: u64, order: u8) {
         self.mappings.insert((asid, vpn), (pfn, 7, order));
+    }
+
+    /// Of a system with these segments (UTO-1).
+    pub fn restricted(restsegs: Vec<RestSeg>) -> World {
+        World { restsegs, ..World::default() }
     }
 
     /// Maps a page of this order as the system does: in the first free way of its set (UTO-5). False: there is none.
