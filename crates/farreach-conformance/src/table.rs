@@ -2,7 +2,6 @@
 //! same extents.
 
 use farreach_types::addr::{Asid, DIRECT_MAP, Pfn, Vpn, VpnRange};
-use farreach_types::restseg::{RestSeg, RestSegView, Way};
 use farreach_types::translation::{
     Attr, PageTableView, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView, Translation,
 };
@@ -118,31 +117,6 @@ impl PageTableView for Table {
     }
     fn segments(&self) -> &dyn SegmentView {
         self
-    }
-    fn restsegs(&self) -> &dyn RestSegView {
-        self
-    }
-}
-
-/// Two sizes, of 64 sets each.
-static RESTSEGS: [RestSeg; 2] = {
-    let base = RestSeg { first: Pfn(0), order: 0, sets: 64, ways: 2, mixed: None };
-    [base, RestSeg { order: 9, ..base }]
-};
-
-/// Two of three pages are in them, whatever their frames, but for those of some sets: who asks whether a segment holds
-/// a page need not know frames.
-impl RestSegView for Table {
-    fn segs(&self) -> &[RestSeg] {
-        &RESTSEGS
-    }
-    fn tag(&self, _: usize, way: Way) -> Option<(Asid, Vpn)> {
-        (way.set % 4 > 0).then_some((Asid(u32::MAX), Vpn(0)))
-    }
-    fn holds(&self, (_, vpn): (Asid, Vpn), _: Pfn, leaf: u8) -> Option<usize> {
-        let number = vpn.0 >> leaf;
-        let place = RESTSEGS.iter().position(|segment| segment.order == leaf)?;
-        (number % 4 > 0 && number % 3 > 0).then_some(place)
     }
 }
 
