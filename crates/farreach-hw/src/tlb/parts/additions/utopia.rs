@@ -16,10 +16,10 @@ use farreach_types::params::{Allowed, Key, Params};
 use farreach_types::restseg::{RestSeg, RestSegView};
 use farreach_types::translation::Translation;
 
-/// UTO-3: of each cache.
+/// UTO-3: of each cache. 2048 sets of 4 ways; the other reading is 2048 entries.
 pub const UTO_CACHE_ENTRIES: Key = Key {
     name: "uto_cache_entries",
-    default: "2048",
+    default: "8192",
     allowed: Allowed::PowerOfTwo { min: 1, max: 1 << 20 },
     about: "sets of a RestSeg whose numbers of used ways are cached, and as many whose tags are, LRU (UTO-3)",
 };
