@@ -87,7 +87,7 @@ impl Engine {
             ordered,
             audit,
             filter: Filter::new(instances.len(), groups.len()),
-            readers: mask(&|g| g.os.reads_counters()),
+            readers: mask(&|g| g.os.reads_counters() || g.os.counts_walks()),
             lifetimes: instances.iter().any(|instance| instance.walks).then(|| RegionLifetimes::new(instances.len())),
             groups,
             instances,

@@ -151,6 +151,7 @@ pub const PRESETS: &[Preset] = presets![
     "since/mosaic",
     "since/tps",
     "since/perforated",
+    "since/utopia",
 ];
 
 /// The group of all presets.

@@ -203,6 +203,7 @@ impl MachineSpec {
         let spec = MachineSpec { name: name.to_owned(), about, hardware, params, seeded };
         spec.check_feedback().map_err(config)?;
         spec.check_guest().map_err(config)?;
+        spec.check_restsegs().map_err(config)?;
         Ok(spec)
     }
 
@@ -251,6 +252,47 @@ impl MachineSpec {
         } else {
             Ok(())
         }
+    }
+
+    /// UTO-1, UTO-6: walks of RestSegs need a system that makes some, and a system that counts walks needs a machine
+    /// in which any walk may be followed by a change.
+    fn check_restsegs(&self) -> Result<(), String> {
+        let (params, placement) = (&self.params, self.params.text(os::PLACEMENT.name));
+        let part = additions::utopia::LISTED.name;
+        let walks =
+            params.has(additions::BEHIND.name) && params.texts(additions::BEHIND.name).iter().any(|b| b == part);
+        if walks && placement != os::placement::utopia::UTOPIA.name {
+            return Err(format!(
+                "{} = {} is not allowed with placement = {placement}: the system of this machine makes no RestSegs; \
+                 placement must be {}",
+                additions::BEHIND.name,
+                params.texts(additions::BEHIND.name).join("+"),
+                os::placement::utopia::UTOPIA.name
+            ));
+        }
+        if self.system_counts_walks() && self.by_lines() {
+            let walks_at = &os::placement::utopia::WALKS_AT;
+            return Err(format!(
+                "{} = {} is not allowed with walk_cost = caches: machines with caches go through spans in which no page \
+                 may move; {} must be 0",
+                walks_at.name,
+                params.int(walks_at.name),
+                walks_at.name
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether the operating system follows what the hardware of one machine does, so that it is shared by none but
+    /// equal ones.
+    pub(super) fn system_follows_hardware(&self) -> bool {
+        self.system_reads_counters() || self.system_counts_walks()
+    }
+
+    /// UTO-6.
+    pub(super) fn system_counts_walks(&self) -> bool {
+        let walks_at = os::placement::utopia::WALKS_AT.name;
+        self.params.has(walks_at) && self.params.int(walks_at) > 0
     }
 
     pub(super) fn system_reads_counters(&self) -> bool {
@@ -309,9 +351,9 @@ impl MachineSpec {
     }
 
     /// The part of the description that makes its operating system; machines with equal ones share it. Where the system
-    /// reads the counters of its processor, that is everything.
+    /// follows what the processor does, that is everything.
     pub(super) fn os_keys(&self) -> Map<String, Json> {
-        if self.system_reads_counters() {
+        if self.system_follows_hardware() {
             return self.params.as_json().clone();
         }
         let keys = os::keys(self.params.text("placement"));

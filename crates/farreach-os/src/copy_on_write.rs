@@ -28,7 +28,7 @@ impl Os {
             }
         } else {
             shared = self.is_shared(asid, vpn, &region);
-            let to = if shared { Some(self.copy_frame(vpn, &region)?) } else { None };
+            let to = if shared { Some(self.copy_frame(asid, vpn, &region)?) } else { None };
             self.own_page(asid, vpn, &region, to);
         }
         if shared {
@@ -96,11 +96,9 @@ impl Os {
     }
 
     /// The frame for a process's own copy of a page.
-    pub(crate) fn copy_frame(&mut self, vpn: Vpn, region: &Region) -> Result<Pfn, OutOfMemory> {
-        if !self.memory.objects.get(region.object).kind.is_file() {
-            return self.alloc_frame(vpn);
-        }
-        let request = FrameRequest { vpn, object: region.object, page: region.page_of(vpn) };
+    pub(crate) fn copy_frame(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> Result<Pfn, OutOfMemory> {
+        let request = FrameRequest { asid, vpn, object: region.object, page: region.page_of(vpn) };
+        self.make_way(request, 0);
         loop {
             match self.placement.allocate_copy(&mut self.memory, request) {
                 Some(pfn) => return Ok(pfn),

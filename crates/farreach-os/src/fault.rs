@@ -162,12 +162,12 @@ impl Os {
         if self.superpage_fault(asid, vpn, &region) {
             return Ok(());
         }
-        let pfn = self.object_frame(vpn, region.object, region.page_of(vpn))?;
+        let pfn = self.object_frame(FrameRequest { asid, vpn, object: region.object, page: region.page_of(vpn) })?;
         let private_file = !region.shared && self.memory.objects.get(region.object).kind.is_file();
         let label = region.label;
         let entry = if private_file && kind == Kind::Store && region.prot.write {
             // The first touch of a private file page is a store: it gets its own copy at once.
-            let copy = self.copy_frame(vpn, &region)?;
+            let copy = self.copy_frame(asid, vpn, &region)?;
             self.memory.fill_nameless(copy);
             self.memory.counts.cow_copies += 1;
             Entry { pfn: copy, label, attr: attributes(region.prot, false), present: true, ..Entry::default() }
@@ -189,7 +189,8 @@ impl Os {
     }
 
     /// The frame of an object page, made busy: the frame it has, the frame reserved for it (T94-45), or a new one.
-    fn object_frame(&mut self, vpn: Vpn, object: ObjectId, page: u64) -> Result<Pfn, OutOfMemory> {
+    fn object_frame(&mut self, request: FrameRequest) -> Result<Pfn, OutOfMemory> {
+        let FrameRequest { vpn, object, page, .. } = request;
         if let Some((pfn, was_reserved)) = self.memory.claim(object, page) {
             if was_reserved {
                 self.memory.counts.reservations_honoured += 1;
@@ -197,8 +198,9 @@ impl Os {
             }
             return Ok(pfn);
         }
+        self.make_way(request, 0);
         let pfn = loop {
-            match self.placement.allocate(&mut self.memory, FrameRequest { vpn, object, page }) {
+            match self.placement.allocate(&mut self.memory, request) {
                 Some(pfn) => break pfn,
                 None if self.make_room() => {}
                 None => return Err(OutOfMemory { vpn }),

@@ -15,7 +15,7 @@ impl Os {
     /// no page of it is mapped or has contents, and there is a free block for it. Shared memory that has its superpage
     /// since a fault of another mapper gets that one.
     pub(super) fn superpage_fault(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
-        let request = FrameRequest { vpn, object: region.object, page: region.page_of(vpn) };
+        let request = FrameRequest { asid, vpn, object: region.object, page: region.page_of(vpn) };
         let advice = self.huge_advice(asid, region);
         let orders = self.placement.superpage_orders(&self.memory, request, advice).to_vec();
         for order in orders {
@@ -106,6 +106,7 @@ impl Os {
 
     /// A block for a superpage. Compacts memory if there is none.
     fn superpage_block(&mut self, request: FrameRequest, order: u8) -> Option<Pfn> {
+        self.make_way(request, order);
         let block = self.placement.superpage_block(&mut self.memory, request, order);
         if block.is_none() && self.compact(order.into()) {
             return self.placement.superpage_block(&mut self.memory, request, order);
@@ -118,7 +119,7 @@ impl Os {
     pub(super) fn collapse_later(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
         let Some(background) = self.placement.collapse_policy() else { return };
         let group = VpnRange { start: vpn.align_down(background.order.into()), pages: 1 << background.order };
-        let request = FrameRequest { vpn, object: region.object, page: region.page_of(vpn) };
+        let request = FrameRequest { asid, vpn, object: region.object, page: region.page_of(vpn) };
         let wanted = self.memory.objects.get(region.object).private
             && self
                 .placement
@@ -159,7 +160,7 @@ impl Os {
         if group.pages - pages.len() as u64 > background.missing || !entries.iter().all(alone) {
             return false;
         }
-        let request = FrameRequest { vpn: first, object: region.object, page: region.page_of(first) };
+        let request = FrameRequest { asid, vpn: first, object: region.object, page: region.page_of(first) };
         let Some(base) = self.superpage_block(request, order) else { return false };
         for &vpn in &pages {
             self.demote(asid, vpn);

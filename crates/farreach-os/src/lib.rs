@@ -43,6 +43,7 @@ pub mod ranges;
 mod region;
 mod request;
 mod reserved_list;
+mod restsegs;
 mod segment;
 mod space;
 mod view;

@@ -1,25 +1,14 @@
 //! Memory is full: taking frames back (F-7, RMM15-29, DS13-22).
 
-use crate::contract::{OutOfMemory, What};
+use crate::contract::What;
 use crate::os::Os;
 use crate::ranges::policy::Reclaim;
-use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
+use farreach_types::addr::{Asid, Vpn, VpnRange};
 
 /// Pages that are taken back at a time.
 const BATCH: usize = 512;
 
 impl Os {
-    /// An ordinary frame.
-    pub(super) fn alloc_frame(&mut self, vpn: Vpn) -> Result<Pfn, OutOfMemory> {
-        loop {
-            match self.memory.alloc_frame(vpn) {
-                Some(pfn) => return Ok(pfn),
-                None if self.make_room() => {}
-                None => return Err(OutOfMemory { vpn }),
-            }
-        }
-    }
-
     /// Frees some frames. False if there are none to take back.
     pub(super) fn make_room(&mut self) -> bool {
         self.placement.release_kept(&mut self.memory, None) || self.reclaim_unused() || self.lend_from_pool()

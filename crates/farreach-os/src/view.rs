@@ -3,6 +3,7 @@
 use crate::os::Os;
 use crate::ranges::process::Ranges;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
+use farreach_types::restseg::RestSegView;
 use farreach_types::translation::{
     Attr, PageTableView, Perforated, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView,
 };
@@ -51,6 +52,9 @@ impl PageTableView for Os {
         self
     }
     fn segments(&self) -> &dyn SegmentView {
+        self
+    }
+    fn restsegs(&self) -> &dyn RestSegView {
         self
     }
 }

@@ -2,6 +2,7 @@
 //! segments, and the view of a page table through which a miss handler reads them.
 
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
+use crate::restseg::{RestSeg, RestSegView, Way};
 
 /// Attributes of a mapping (T94-1: 8 bits). Two pages can share an entry only if theirs are equal (T94-7).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
@@ -116,6 +117,10 @@ pub trait PageTableView {
     fn segments(&self) -> &dyn SegmentView {
         &Absent
     }
+    /// Restrictive segments.
+    fn restsegs(&self) -> &dyn RestSegView {
+        &Absent
+    }
 }
 
 /// The tables of a system that keeps none.
@@ -130,6 +135,15 @@ impl RangeTableView for Absent {
     }
     fn version(&self, _: Asid) -> u64 {
         0
+    }
+}
+
+impl RestSegView for Absent {
+    fn segs(&self) -> &[RestSeg] {
+        &[]
+    }
+    fn tag(&self, _: usize, _: Way) -> Option<(Asid, Vpn)> {
+        None
     }
 }
 

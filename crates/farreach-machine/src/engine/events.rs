@@ -109,7 +109,7 @@ impl Engine {
 
     pub(super) fn switch(&mut self, to: Asid) {
         if let Some(from) = self.current {
-            self.read_counters(from, self.readers);
+            self.read_counters(from, None, self.readers);
         }
         self.flush_lookups(true);
         if let Some(from) = self.current {

@@ -49,7 +49,7 @@ impl Engine {
         }
         self.filter.publish(slot, kind, if vpn == NEVER_FILTERED { 0 } else { filtered });
         if missed & self.readers != 0 {
-            self.read_counters(asid, missed & self.readers);
+            self.read_counters(asid, Some(vpn), missed & self.readers);
         }
         if designs & self.audit.designs != 0 {
             self.audit(asid)?;
@@ -106,20 +106,23 @@ impl Engine {
                     }
                 }
             }
-            self.read_counters(asid, missed);
+            self.read_counters(asid, Some(vpn), missed);
         }
         Ok(filterable)
     }
 
     /// Operating systems that read the counters of their processors do so now, and act on them. The machines of such a
-    /// group are equal in all keys.
-    pub(super) fn read_counters(&mut self, asid: Asid, designs: u32) {
+    /// group are equal in all keys. `walked`: the page whose walk this follows.
+    pub(super) fn read_counters(&mut self, asid: Asid, walked: Option<u64>, designs: u32) {
         for g in 0..self.groups.len() {
             let group = &mut self.groups[g];
             if group.mask() & designs & self.readers != 0 {
                 let mut counters = RangeUse::default();
                 self.instances[group.designs.start].each().for_each(|(tlb, _)| counters.count(tlb.counts()));
                 group.os.counted(asid, counters);
+                if let Some(vpn) = walked.filter(|_| group.os.counts_walks()) {
+                    group.os.walked(asid, Vpn(vpn >> group.order()));
+                }
                 self.follow(g);
             }
         }

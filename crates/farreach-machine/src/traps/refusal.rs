@@ -74,5 +74,9 @@ fn refusal(spec: &MachineSpec) -> Option<String> {
         let why = "counters are read at switches of processes, of which only some trap; range_feedback must be false";
         return refuse("range_feedback", "true", why);
     }
+    if spec.system_counts_walks() {
+        let (key, why) = ("uto_walks_at", "a trap is not always a walk; uto_walks_at must be 0");
+        return refuse(key, &params.int(key).to_string(), why);
+    }
     None
 }

@@ -23,5 +23,6 @@ mod today;
 mod traps;
 mod two_level;
 mod two_size;
+mod utopia;
 mod walk_caches;
 mod walk_distances;

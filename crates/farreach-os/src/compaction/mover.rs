@@ -282,7 +282,7 @@ impl Os {
     }
 
     /// Moves unshared pages in consecutive frames to other consecutive frames. They stay a range or superpage.
-    fn move_run(&mut self, asid: Asid, pages: VpnRange, to: Pfn) {
+    pub(crate) fn move_run(&mut self, asid: Asid, pages: VpnRange, to: Pfn) {
         for (page, to) in pages.iter().zip(to.0..) {
             self.change_frame(asid, page, Pfn(to));
         }

@@ -117,6 +117,11 @@ impl Pool {
         self.claimed
     }
 
+    /// Whether all of these frames are free.
+    pub fn has_free(&self, first: Pfn, n: u64) -> bool {
+        self.free.has(first.0, n)
+    }
+
     /// Takes one frame; false if it is not free.
     pub fn take(&mut self, pfn: Pfn) -> bool {
         self.take_run(pfn, 1)

@@ -1,5 +1,6 @@
 //! The contract of placement policies: their decisions, and their registration.
 
+use super::utopia::RestSegs;
 use crate::memory::Memory;
 use crate::object::ObjectId;
 use crate::region::{HugeAdvice, Region};
@@ -9,6 +10,8 @@ use farreach_types::params::{Key, Params};
 /// A page that needs a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameRequest {
+    /// The process that referenced it.
+    pub asid: Asid,
     /// Where it was referenced.
     pub vpn: Vpn,
     /// What it belongs to.
@@ -22,7 +25,7 @@ pub trait Placement: Send {
     /// A frame for a page that has neither a busy nor a reserved one; `None` when memory is full.
     fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn>;
 
-    /// The frame for a private copy of a page of a file.
+    /// The frame for a process's own copy of a page, of a file or of memory that it shared since a fork.
     fn allocate_copy(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
         memory.alloc_frame(request.vpn)
     }
@@ -107,6 +110,47 @@ pub trait Placement: Send {
     fn segment_policy(&self) -> Option<&SegmentPolicy> {
         None
     }
+
+    /// The restrictive segments, if the policy has any (UTO-1).
+    fn restsegs(&self) -> Option<&RestSegs> {
+        None
+    }
+
+    /// Pages of which one should be moved elsewhere before this page of `2^order` is placed, the best first (UTO-5).
+    fn in_the_way(&self, memory: &Memory, request: FrameRequest, order: u8) -> Vec<Moved> {
+        let _ = (memory, request, order);
+        Vec::new()
+    }
+
+    /// Whether it wants to know of page walks.
+    fn counts_walks(&self) -> bool {
+        false
+    }
+
+    /// The page table was walked for a page of `2^order`. Whether it should move to a RestSeg now (UTO-6).
+    fn walked(&mut self, asid: Asid, first: Vpn, pfn: Pfn, order: u8) -> bool {
+        let _ = (asid, first, pfn, order);
+        false
+    }
+
+    /// Frames in a RestSeg for a page of `2^order` that moves there.
+    fn allocate_restricted(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {
+        let _ = (memory, request, order);
+        None
+    }
+}
+
+/// A page or superpage that may be moved.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    /// Whose it is.
+    pub asid: Asid,
+    /// Its first base page.
+    pub vpn: Vpn,
+    /// The frame of that.
+    pub from: Pfn,
+    /// log2 of its base pages.
+    pub order: u8,
 }
 
 /// A policy's answer to a request.

@@ -255,7 +255,10 @@ impl Placement for Mapped {
     }
 
     fn allocate_copy(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
-        self.give(memory, request, true)
+        match memory.objects.get(request.object).kind.is_file() {
+            true => self.give(memory, request, true),
+            false => memory.alloc_frame(request.vpn),
+        }
     }
 
     fn reuses_superpages(&self) -> bool {

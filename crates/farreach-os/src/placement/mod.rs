@@ -11,6 +11,7 @@ mod reservation;
 mod segment;
 mod thp;
 mod two_size;
+pub mod utopia;
 
 pub use contract::PlacementKind;
 pub use segment::SEGMENT;
@@ -26,6 +27,7 @@ pub const PLACEMENTS: &[&PlacementKind] = &[
     &eager::EAGER,
     &SEGMENT,
     &mapping::MAPPING,
+    &utopia::UTOPIA,
 ];
 
 /// The policy of this name.

@@ -7,55 +7,55 @@ use crate::region::HugeAdvice;
 use farreach_types::addr::Pfn;
 use farreach_types::params::{Allowed, Key, Params};
 
-const THP: Key = Key {
+pub(super) const THP: Key = Key {
     name: "thp",
     default: "always",
     allowed: Allowed::OneOf(&["always", "madvise", "never"]),
     about: "which memory gets superpages: all that does not refuse, what asked by madvise, or none",
 };
-const SIZE: Key = Key {
+pub(super) const SIZE: Key = Key {
     name: "thp_size",
     default: "2M",
     allowed: Allowed::PageSize { min: 8192, max: 1 << 30 },
     about: "the superpage that a fault tries first, and that base pages are collapsed into",
 };
-const SIZES: Key = Key {
+pub(super) const SIZES: Key = Key {
     name: "mthp_sizes",
     default: "none",
     allowed: Allowed::PageSizesOrNone { min: 8192, max: 1 << 29 },
     about: "smaller superpages that a fault tries next, largest first (multi-size THP)",
 };
-const EVERY: Key = Key {
+pub(super) const EVERY: Key = Key {
     name: "khugepaged",
     default: "512",
     allowed: Allowed::Int { min: 0, max: u64::MAX },
     about: "page faults between two scans that collapse pages into superpages; 0: no scans",
 };
-const GROUPS: Key = Key {
+pub(super) const GROUPS: Key = Key {
     name: "khugepaged_groups",
     default: "8",
     allowed: Allowed::Int { min: 1, max: 1 << 20 },
     about: "groups of pages looked at in a scan (Linux: 4096 pages)",
 };
-const NONE: Key = Key {
+pub(super) const NONE: Key = Key {
     name: "max_ptes_none",
     default: "511",
     allowed: Allowed::Int { min: 0, max: 1 << 18 },
     about: "base pages of a group that may be missing when it is collapsed; they become zeros",
 };
-const SHMEM: Key = Key {
+pub(super) const SHMEM: Key = Key {
     name: "shmem_enabled",
     default: "never",
     allowed: Allowed::OneOf(&["always", "advise", "never"]),
     about: "which shared anonymous memory gets superpages: all that does not refuse, what asked by madvise, or none",
 };
-const SHMEM_SIZE: Key = Key {
+pub(super) const SHMEM_SIZE: Key = Key {
     name: "shmem_size",
     default: "2M",
     allowed: Allowed::PageSize { min: 8192, max: 1 << 30 },
     about: "the superpage that a fault in shared anonymous memory tries",
 };
-const ALLOCATOR: Key = Key {
+pub(super) const ALLOCATOR: Key = Key {
     name: "allocator",
     default: "buddy",
     allowed: Allowed::OneOf(&["fifo", "buddy", "colouring"]),
@@ -80,7 +80,7 @@ struct Thp {
     background: Option<CollapsePolicy>,
 }
 
-fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
+pub(super) fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     let order = |key: &Key, size: u64| match params.order(key.name, size)? {
         0 => Err(format!("{} = {} is not allowed: that is page_size; {} must be larger", key.name, size, key.name)),
         order => Ok(order as u8),

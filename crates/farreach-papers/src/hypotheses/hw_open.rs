@@ -23,8 +23,6 @@ pub(super) const CLAIMS: &[Hypothesis] = open![
         "cores have second levels of their own here."
     "H-HW-30" Main "Slices of a shared second level are as near as a private one"
         "cores have second levels of their own here, and no network is simulated."
-    "H-HW-34" Main "Restricting where most pages may lie makes programs 24 % faster than a radix tree"
-        "Utopia's placement and its segments are not built."
     "H-HW-36" Main "Frames can be predicted without memory in a row, by tiers of hashes in the allocator"
         "the allocator and its tiers are not built."
     "H-HW-43" Main "Entries aligned to several powers of two miss 27 % less often than anchors"

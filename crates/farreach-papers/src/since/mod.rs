@@ -25,6 +25,8 @@ pub(crate) const BASE_PRINTED: &str = "since/base:pwc_pdpt=16,pwc_pml4=16";
 pub(crate) const BASE_RESERVED: &str = "since/base:placement=reservation,region=2M";
 /// With memory in one piece, as SpOT needs it.
 pub(crate) const BASE_EAGER: &str = "since/base:placement=eager";
+/// With the placement of Utopia, whose tags nobody walks.
+pub(crate) const BASE_RESTRICTED: &str = "since/base:placement=utopia,thp=never";
 /// With the caches of `since/victima`.
 pub(crate) const BASE_VICTIMA: &str = "since/base:walk_cost=caches,cache_l2=2M/16,cache_llc=2M/16,cache_slices=8,\
                                        cache_l2_cycles=16,cache_llc_cycles=40,cache_l2_replacement=srrip";
@@ -94,6 +96,7 @@ pub(crate) const DESIGNS: &[Design] = &[
     design("morrigan", MORRIGAN, BASE, Kind::Prefetch),
     design("pom", "since/pom", BASE, Kind::Large),
     design("victima", "since/victima", BASE_VICTIMA, Kind::Large),
+    design("utopia", "since/utopia", BASE_RESTRICTED, Kind::Large),
     design("spectlb", "since/spectlb", BASE_RESERVED, Kind::Speculate),
     design("spot", "since/spot", BASE_EAGER, Kind::Speculate),
     design("asap", "since/asap", BASE, Kind::Speculate),
@@ -196,7 +199,8 @@ impl Walks {
         let measured = results.measured(program, machine)?;
         let tlb = &measured.machine.counts.tlb;
         let memory = |of: fn(&MemoryCounts) -> u64| tlb.parts.iter().map(|(_, part)| of(&part.memory)).sum::<u64>();
-        let answers = ["prefetch", "pom", "victima"].map(|part| tlb.parts.count(part, "hits"));
+        let answers = [("prefetch", "hits"), ("pom", "hits"), ("victima", "hits"), ("utopia", "rsw_hits")]
+            .map(|(part, name)| tlb.parts.count(part, name));
         Some(Walks {
             walks: tlb.misses,
             sole: answers.iter().sum::<u64>() + tlb.range.sole_hits,
@@ -221,6 +225,12 @@ impl Walks {
     /// References that the program waits for, for each walk.
     pub fn each(&self) -> Option<f64> {
         (self.walks > 0).then(|| self.demand as f64 / self.walks as f64)
+    }
+
+    /// References that the program waits for, for each miss of the TLBs, answered by a walk or not.
+    pub fn each_miss(&self) -> Option<f64> {
+        let misses = self.walks + self.sole;
+        (misses > 0).then(|| self.demand as f64 / misses as f64)
     }
 
     /// Walks beyond the first to each page.

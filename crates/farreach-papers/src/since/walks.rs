@@ -26,6 +26,11 @@ pub(crate) fn predicted(results: &Results, program: &str, machine: &str, part: &
     Some((share(count("correct")?, walks), share(count("wrong")?, walks)))
 }
 
+/// Pages that found their set of the restrictive segment full.
+pub(crate) fn full_sets(results: &Results, program: &str) -> Option<u64> {
+    Some(results.machine(program, "since/utopia")?.counts.os.restseg_full)
+}
+
 /// Walks beyond first touches in percent of those of the base.
 pub(crate) fn warm(results: &Results, program: &str, machine: &str, base: &str) -> Option<f64> {
     let (w, b) = (Walks::of(results, program, machine)?, Walks::of(results, program, base)?);
@@ -39,6 +44,9 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         ("pom, walks after the first to each page", "% of the base"),
         ("victima", "% of misses answered"),
         ("victima, misses of the program in its L2 cache", "% of the base"),
+        ("utopia", "% of misses answered"),
+        ("utopia, references waited for", "a miss"),
+        ("utopia, pages and superpages whose set was full", "pages"),
         ("spectlb, correct", "% of walks"),
         ("spectlb, wrong", "% of walks"),
         ("spot, correct", "% of walks"),
@@ -58,6 +66,9 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
             warm(results, &p.name, "since/pom", BASE),
             covered("since/victima"),
             l2("since/victima").zip(l2(BASE_VICTIMA)).filter(|&(_, b)| b > 0).map(|(v, b)| share(v, b)),
+            covered("since/utopia"),
+            Walks::of(results, &p.name, "since/utopia").and_then(|w| w.each_miss()),
+            full_sets(results, &p.name).map(|n| n as f64),
             spec.map(|s| s.0),
             spec.map(|s| s.1),
             spot.map(|s| s.0),

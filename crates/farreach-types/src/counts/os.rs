@@ -128,6 +128,16 @@ pub struct OsCounts {
     /// ordinary frames.
     #[serde(default)]
     pub mapping_taken: u64,
+    /// Base pages placed in RestSegs (UTO-5).
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub restseg_pages: u64,
+    /// Pages and superpages whose set of the RestSeg was full, so that they were placed elsewhere.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub restseg_full: u64,
+    /// Pages and superpages that left a RestSeg for others, or moved to one because they were walked often (UTO-5,
+    /// UTO-6).
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub restseg_moves: u64,
 }
 
 /// Free memory as a buddy allocator has it.

@@ -88,6 +88,7 @@ fn compare(setting: &Setting, with: &Machine, base: &Machine, plain: &dyn Plain)
 /// The first difference between machine and model on the stream of this seed. `fault`: what is wrong with one of them.
 pub(super) fn stream(seed: u64, setting: &Setting, plain: &mut dyn Plain, fault: Fault) -> Result<Sums, String> {
     let mut stream = Stream::new(seed, setting.giants);
+    stream.world.restsegs = setting.restsegs.clone();
     let (mut base, mut with) = (Machine::new(setting, false), Machine::new(setting, true));
     with.tlb = fault.around(with.tlb, setting.part);
     let mut sums = Sums::default();

@@ -24,6 +24,8 @@ pub(super) struct Setting {
     pub lookups: u64,
     /// Whether there are pages of 1 GB.
     pub giants: bool,
+    /// Of the system (UTO-1): then superpages are not split.
+    pub restsegs: Vec<RestSeg>,
 }
 
 impl Setting {
@@ -36,6 +38,7 @@ impl Setting {
             keys,
             lookups: 60 + dice.below(120),
             giants: true,
+            restsegs: Vec::new(),
         }
     }
 

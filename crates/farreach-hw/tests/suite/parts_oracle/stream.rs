@@ -97,6 +97,11 @@ impl Stream {
         if self.world.any(asid, first, 1 << order) {
             return None;
         }
+        let attr = if self.dice.percent(90) { 7 } else { 3 };
+        let whole = VpnRange { start: Vpn(first), pages: 1 << order };
+        if !self.world.restsegs.is_empty() && self.world.place(asid, first, attr, order) {
+            return Some(Step::Mapped(asid, whole));
+        }
         let frame = match order {
             0 if vpn >> 9 == 1 && self.dice.percent(85) => {
                 if !self.world.reserved.contains_key(&(asid, 1)) {
@@ -108,12 +113,14 @@ impl Stream {
             0 if self.dice.percent(70) => (1 << 30) + (u64::from(asid) << 22) + vpn % (1 << 21),
             _ => self.frames(order),
         };
-        let attr = if self.dice.percent(90) { 7 } else { 3 };
         self.world.map(asid, first, frame, attr, order);
-        Some(Step::Mapped(asid, VpnRange { start: Vpn(first), pages: 1 << order }))
+        Some(Step::Mapped(asid, whole))
     }
 
     fn split(&mut self, first: u64) -> Option<Step> {
+        if !self.world.restsegs.is_empty() {
+            return None;
+        }
         let asid = self.asid;
         let &(pfn, attr, order) = self.world.mappings.get(&(asid, first)).filter(|mapping| mapping.2 > 0)?;
         self.world.mappings.remove(&(asid, first));
@@ -207,7 +214,7 @@ impl Stream {
                     // A piece of it, after a split.
                     let pages = self.dice.pick(&[1, 8]);
                     let split = self.split(first);
-                    if order == 9 {
+                    if order == 9 && split.is_some() {
                         let range = VpnRange { start: Vpn(vpn & !7), pages };
                         self.later.push(Step::Change(self.asid, range));
                     }

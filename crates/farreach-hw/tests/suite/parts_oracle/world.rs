@@ -49,6 +49,9 @@ pub(super) struct World {
     /// First page and pages, by process, the largest first.
     pub regions: BTreeMap<u32, Vec<VpnRange>>,
     pub version: u64,
+    pub restsegs: Vec<RestSeg>,
+    /// By segment, set and way: the page that was placed there last.
+    pub tags: BTreeMap<(usize, u64, u64), (u32, u64)>,
 }
 
 impl World {
@@ -89,6 +92,19 @@ impl World {
         (below + above + 1) as u64
     }
 
+    /// Maps a page in the first free way of its set. False: there is none (UTO-5).
+    pub fn place(&mut self, asid: u32, first: u64, attr: u8, order: u8) -> bool {
+        let Some(place) = self.restsegs.iter().position(|segment| segment.order == order) else { return false };
+        let segment = self.restsegs[place];
+        let set = segment.set(Asid(asid), Vpn(first));
+        let Some(way) = (0..segment.ways).find(|way| self.tag(place, Way { set, way: *way }).is_none()) else {
+            return false;
+        };
+        self.tags.insert((place, set, way), (asid, first));
+        self.map(asid, first, segment.frame(Way { set, way }).0, attr, order);
+        true
+    }
+
     pub fn map(&mut self, asid: u32, first: u64, pfn: u64, attr: u8, order: u8) {
         self.mappings.insert((asid, first), (pfn, attr, order));
     }
@@ -111,5 +127,19 @@ impl PageTableView for World {
     }
     fn regions_version(&self, _: Asid) -> u64 {
         self.version
+    }
+    fn restsegs(&self) -> &dyn RestSegView {
+        self
+    }
+}
+
+impl RestSegView for World {
+    fn segs(&self) -> &[RestSeg] {
+        &self.restsegs
+    }
+    fn tag(&self, place: usize, way: Way) -> Option<(Asid, Vpn)> {
+        let &(asid, first) = self.tags.get(&(place, way.set, way.way))?;
+        let &(pfn, ..) = self.mappings.get(&(asid, first))?;
+        (pfn == self.restsegs[place].frame(way).0).then_some((Asid(asid), Vpn(first)))
     }
 }

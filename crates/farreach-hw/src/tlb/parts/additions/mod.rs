@@ -371,4 +371,5 @@ additions! {
     asap,
     tps,
     prefetch,
+    utopia,
 }

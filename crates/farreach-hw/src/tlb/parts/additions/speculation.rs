@@ -41,7 +41,7 @@ pub(super) const LAWS: &[Law] = &[Law {
 }];
 
 /// The additions that hide walks. A machine has one of them.
-const HIDING: [&str; 3] = ["spectlb", "spot", "asap"];
+pub(super) const HIDING: [&str; 3] = ["spectlb", "spot", "asap"];
 
 /// Refuses machines for which the addition is not defined, and two that hide the same walk.
 pub(super) fn check(params: &Params) -> Result<(), String> {

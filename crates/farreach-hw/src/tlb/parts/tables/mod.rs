@@ -19,6 +19,7 @@ use crate::tlb::parts::additions::{Counter, Law};
 use crate::tlb::parts::hierarchy::check_native;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::{MemoryCounts, OwnCounts, TlbCounts};
+pub(in crate::tlb) use farreach_types::hash::mix;
 use farreach_types::params::{Allowed, Key, Params};
 use farreach_types::translation::{PageTableView, Pte};
 use held::Held;
@@ -176,15 +177,6 @@ impl Places {
         self.next = first + bytes;
         first
     }
-}
-
-/// Mixes the bits of a number (HW-11), `seed` being the number of the hash.
-#[inline]
-pub(in crate::tlb) fn mix(x: u64, seed: u64) -> u64 {
-    let mut z = x.wrapping_add(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ z >> 31
 }
 
 /// The table of a machine.

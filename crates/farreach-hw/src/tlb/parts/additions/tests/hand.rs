@@ -3,8 +3,10 @@
 use super::world::World;
 use super::{Keys, Machine};
 use crate::tlb::contract::Outcome;
-use farreach_types::addr::{Pfn, Vpn, VpnRange};
+use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::event::Kind;
+use farreach_types::restseg::{RestSeg, RestSegView};
+use farreach_types::translation::PageTableView;
 
 /// A TLB of one entry.
 const ONE: [(&str, &str); 3] = [("l1d", "4K|2M:1"), ("l1i", "4K:1"), ("l2", "none")];
@@ -60,6 +62,83 @@ fn pom_sets() {
     ends(&[0, 4, 8, 12]);
     assert_eq!(ends(&[0, 16, 0, 4]), [true, false, true, false], "page 4 was the oldest of set 0");
     assert_eq!(machine.count("evicted"), 2);
+}
+
+/// Restrictive segments of 4 sets of 2 ways for base pages, and of 2 sets of a way for superpages.
+fn restricted() -> World {
+    let segment = |first, order, sets, ways| RestSeg { first: Pfn(first), order, sets, ways, mixed: None };
+    World::restricted(vec![segment(1 << 20, 0, 4, 2), segment(1 << 21, 9, 2, 1)])
+}
+
+/// UTO-1 to UTO-5, UTO-7: pages 0, 4 and 8 have set 0, which has two ways, so that page 8 lies elsewhere.
+#[test]
+fn utopia_hand() {
+    let mut world = restricted();
+    assert_eq!([0, 4, 8].map(|page| world.place(0, page, 0)), [true, true, false]);
+    world.map(0, 8, 99, 0);
+    assert_eq!([0, 4].map(|page| world.pte(Asid(0), Vpn(page)).unwrap().pfn.0 - (1 << 20)), [0, 1]);
+    for walks in ["after", "parallel"] {
+        let mut machine = one(&[("behind", "utopia"), ("uto_walk", walks)]);
+        assert_eq!([0, 4, 8].map(|page| machine.load(&world, page)), [Outcome::Hit, Outcome::Hit, Outcome::TagMiss]);
+        // Both numbers of used ways, and the tags of set 0; there are none of superpages.
+        let made = |machine: &Machine| machine.part("utopia").memory.made;
+        assert_eq!([made(&machine).references, made(&machine).steps, machine.counts().walk.references()], [3, 2, 4]);
+        assert_eq!([0, 4, 8].map(|page| machine.load(&world, page)), [Outcome::Hit, Outcome::Hit, Outcome::TagMiss]);
+        assert_eq!([made(&machine).references, machine.counts().walk.references()], [3, 8], "caches are warm");
+        assert_eq!(["rsw", "rsw_hits", "sf_references", "tar_references"].map(|n| machine.count(n)), [6, 4, 2, 1]);
+        let background = made(&machine).background_references;
+        assert_eq!(background, if walks == "parallel" { 16 } else { 0 }, "UTO-4: of both");
+        machine.check_laws();
+    }
+    assert_eq!([0, 1].map(|set| world.used(0, set)), [2, 0], "UTO-2");
+}
+
+/// UTO-3: of a set without pages no tags are read; superpages have a segment of their own.
+#[test]
+fn utopia_of_two_sizes() {
+    let mut world = restricted();
+    assert!(world.place(0, 0, 0) && world.place(0, 512, 9) && world.place(0, 1024, 9) && !world.place(0, 2048, 9));
+    world.map(0, 2048, 1 << 22, 9);
+    world.map(0, 3, 7, 0);
+    let mut machine = one(&[("behind", "utopia")]);
+    let mut made = |page, outcome| {
+        let before = machine.part("utopia").memory.made;
+        assert_eq!(machine.load(&world, page), outcome);
+        let now = machine.part("utopia").memory.made;
+        [now.references - before.references, now.steps - before.steps]
+    };
+    assert_eq!(made(3, Outcome::TagMiss), [3, 2], "set 3 is empty, set 0 of superpages is not");
+    assert_eq!(made(512 + 5, Outcome::Hit), [3, 2], "sets 1 of both: one is empty");
+    assert_eq!(made(1024 + 4, Outcome::Hit), [2, 2], "set 0 of both: that of superpages is in the caches");
+    assert_eq!(made(0, Outcome::Hit), [0, 0]);
+    assert_eq!(made(2048 + 1, Outcome::TagMiss), [0, 0], "sets 1 and 0, which are in the caches; it is elsewhere");
+    assert_eq!([machine.count("rsw_hits_4k"), machine.count("rsw_hits_2m")], [1, 2]);
+    machine.check_laws();
+}
+
+/// Caches of one set: that of the other size is another.
+#[test]
+fn utopia_caches() {
+    let mut world = restricted();
+    (0..4).for_each(|page| assert!(world.place(0, page, 0)));
+    for (entries, ways, references) in [("1", "1", 17), ("2", "1", 17), ("2", "2", 17), ("4", "1", 9)] {
+        let mut machine = one(&[("behind", "utopia"), ("uto_cache_entries", entries), ("uto_cache_ways", ways)]);
+        (0..8).for_each(|page| _ = machine.load(&world, page % 4));
+        assert_eq!(
+            machine.part("utopia").memory.made.references,
+            references,
+            "1 of superpages, 8 of base pages a round"
+        );
+    }
+}
+
+/// Without RestSegs there is nothing to walk.
+#[test]
+fn utopia_without_its_placement() {
+    let world = World::with(0..4, 0);
+    let mut machine = one(&[("behind", "utopia")]);
+    (0..4).for_each(|page| assert_eq!(machine.load(&world, page), Outcome::TagMiss));
+    assert_eq!([machine.count("rsw"), machine.part("utopia").memory.made.references], [0, 0]);
 }
 
 /// Keys of Victima.

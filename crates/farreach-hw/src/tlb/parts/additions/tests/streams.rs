@@ -32,12 +32,17 @@ const CACHES: [(&str, &str); 6] = [
 /// Runs machines with these keys beside one without additions, which has the cache keys too. Returns the counts: first
 /// those of the machine without.
 fn run(seeds: u64, shared: Keys, own: Keys, ids: &str) -> (TlbCounts, TlbCounts) {
+    run_on(Stream::new, seeds, shared, own, ids)
+}
+
+/// As [`run`], on such streams.
+fn run_on(stream: fn(u64) -> Stream, seeds: u64, shared: Keys, own: Keys, ids: &str) -> (TlbCounts, TlbCounts) {
     let mut sums = (TlbCounts::default(), TlbCounts::default());
     for seed in 0..seeds {
         let without = [&BASE, shared, &[("process_ids", ids)]].concat();
         let with = [&without[..], own].concat();
         let mut machines = [Machine::new(&without), Machine::new(&with)];
-        let mut stream = Stream::new(seed);
+        let mut stream = stream(seed);
         for step in 0..4000 {
             let Some((asid, vpn, kind, pc)) = stream.next(&mut machines) else {
                 same_levels(&machines, step);
@@ -92,6 +97,26 @@ fn pom_keeps_hw_3_and_its_laws() {
     }
 }
 
+const UTOPIA: Keys = &[("behind", "utopia"), ("uto_cache_entries", "4"), ("uto_cache_ways", "2")];
+
+#[test]
+fn utopia_keeps_hw_3_and_its_laws() {
+    let (beside, slow) = (("uto_walk", "parallel"), ("uto_cache_entries", "1"));
+    let one = [("behind", "utopia"), slow, ("uto_cache_ways", "1"), beside];
+    for (shared, own) in [(&[][..], UTOPIA), (&CACHES, UTOPIA), (&[], &one), (&CACHES, &one)] {
+        let (base, counts) = run_on(Stream::restricted, 4, shared, own, "true");
+        let of = |name| counts.parts.count("utopia", name);
+        for name in ["rsw_hits_4k", "rsw_hits_2m", "sf_references", "tar_references"] {
+            assert!(of(name) > 20, "{name} {}", of(name));
+        }
+        assert_eq!([of("rsw"), of("rsw_hits") + counts.walk.walks], [base.misses; 2], "it is asked at every miss");
+        let memory = &counts.parts.get("utopia").unwrap().memory;
+        let parallel = own.contains(&beside);
+        assert_eq!([memory.hidden_references > 0, memory.made.background_references > 0], [parallel; 2], "UTO-4");
+        assert!(shared.is_empty() || memory.hidden_answered.total() == memory.hidden_references);
+    }
+}
+
 #[test]
 fn victima_keeps_hw_3_and_its_laws() {
     let of_caches: [Keys; 4] = [
@@ -119,6 +144,16 @@ fn dppred_at_its_highest_threshold_is_the_baseline() {
         let of = |name| counts.parts.count("dppred", name);
         assert_eq!([of("fills"), of("bypasses"), of("shadow_hits")], [counts.walk.walks, 0, 0]);
         assert_eq!(of("evicted_unused") + of("evicted_used"), counts.evictions, "each eviction trains");
+    }
+}
+
+/// HW-4: without RestSegs.
+#[test]
+fn utopia_without_its_placement_is_the_baseline() {
+    for shared in [&[][..], &CACHES] {
+        let (base, counts) = run(2, shared, &[("behind", "utopia")], "true");
+        assert_eq!(without_parts(&base), without_parts(&counts));
+        assert_eq!(counts.parts.get("utopia").unwrap().memory, Default::default());
     }
 }
 
@@ -182,6 +217,11 @@ fn machines_are_refused_where_no_rule_says_what_they_do() {
         (&[("behind", "asap"), ("table", "hashed")], "radix tree"),
         (&[("behind", "spot+spectlb")], "only one of spectlb, spot, asap"),
         (&[("behind", "spectlb"), ("spec_window", "100")], "spec_window must be all"),
+        (&[("behind", "utopia"), ("uto_cache_ways", "16"), ("uto_cache_entries", "8")], "uto_cache_ways = 16"),
+        (&[("behind", "utopia"), ("table", "hashed")], "uto_pte must be true"),
+        (&[("behind", "utopia+prefetch")], "uto_pte must be true"),
+        (&[("behind", "asap+utopia"), ("uto_walk", "parallel")], "asap hides the walk, too"),
+        (&[("behind", "utopia"), ("guest", "walk")], "guest"),
         (&[("behind", "pom"), ("cores", "2")], "cores must be 1"),
         (&[("behind", "pom"), ("pom_4k", "0")], "pom_4k"),
         (&[("behind", "spectlb"), ("spec_ways", "3")], "spec_entries"),

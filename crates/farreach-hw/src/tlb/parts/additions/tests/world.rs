@@ -1,8 +1,9 @@
-//! The page table of some processes, with reservations and regions.
+//! The page table of some processes, with reservations, regions, and restrictive segments.
 
 use super::Machine;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::event::Kind;
+use farreach_types::restseg::{RestSeg, RestSegView, Way};
 use farreach_types::translation::{Attr, PageTableView, Perforated, Pte};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -20,6 +21,9 @@ pub(in crate::tlb) struct World {
     pub regions: Vec<VpnRange>,
     /// By process and number of the 2 MB.
     pub perforated: BTreeMap<(u32, u64), Perforated>,
+    restsegs: Vec<RestSeg>,
+    /// By segment, set and way: the page that was placed there last.
+    tags: BTreeMap<(usize, u64, u64), (u32, u64)>,
 }
 
 impl World {
@@ -38,6 +42,23 @@ impl World {
             self.map(asid, (number << 9) + page, frame, 0);
         }
         self.perforated.insert((asid, number), Perforated { pfn: Pfn(block), attr: Attr(7), holes: bits });
+    }
+
+    /// Of a system with these segments (UTO-1).
+    pub fn restricted(restsegs: Vec<RestSeg>) -> World {
+        World { restsegs, ..World::default() }
+    }
+
+    /// Maps a page of this order as the system does: in the first free way of its set (UTO-5). False: there is none.
+    pub fn place(&mut self, asid: u32, vpn: u64, order: u8) -> bool {
+        let Some(place) = self.restsegs.iter().position(|segment| segment.order == order) else { return false };
+        let segment = self.restsegs[place];
+        let set = segment.set(Asid(asid), Vpn(vpn));
+        let free = |way: &u64| self.tag(place, Way { set, way: *way }).is_none();
+        let Some(way) = (0..segment.ways).find(free) else { return false };
+        self.tags.insert((place, set, way), (asid, vpn));
+        self.map(asid, vpn, segment.frame(Way { set, way }).0, order);
+        true
     }
 
     /// Pages `first..first + pages` of process 0, of this order, at equal distances from their frames.
@@ -80,6 +101,22 @@ impl PageTableView for World {
     fn largest_regions(&self, _: Asid, most: usize) -> Vec<VpnRange> {
         self.regions.iter().copied().take(most).collect()
     }
+
+    fn restsegs(&self) -> &dyn RestSegView {
+        self
+    }
+}
+
+impl RestSegView for World {
+    fn segs(&self) -> &[RestSeg] {
+        &self.restsegs
+    }
+
+    fn tag(&self, place: usize, way: Way) -> Option<(Asid, Vpn)> {
+        let &(asid, vpn) = self.tags.get(&(place, way.set, way.way))?;
+        let &(pfn, ..) = self.mappings.get(&(asid, vpn))?;
+        (pfn == self.restsegs[place].frame(way).0).then_some((Asid(asid), Vpn(vpn)))
+    }
 }
 
 /// One step of a random stream, done to all machines. Returns the lookup, if it was one.
@@ -98,6 +135,14 @@ impl Stream {
         let regions = vec![VpnRange { start: Vpn(0), pages: 512 }, VpnRange { start: Vpn(1 << 12), pages: 1 << 12 }];
         let world = World { regions, ..World::default() };
         Stream { world, rng: Pcg64Mcg::seed_from_u64(seed), asid: 0, next_frame: 1 << 10 }
+    }
+
+    /// Most pages are placed in restrictive segments, as far as these have room.
+    pub fn restricted(seed: u64) -> Stream {
+        let segment = |first, order, sets| RestSeg { first: Pfn(first), order, sets, ways: 2, mixed: None };
+        let mut stream = Stream::new(seed);
+        stream.world.restsegs = vec![segment(1 << 21, 0, 8), segment(1 << 22, 9, 2)];
+        stream
     }
 
     fn draw(&mut self, n: u64) -> u64 {
@@ -127,6 +172,9 @@ impl Stream {
     fn fault(&mut self, vpn: u64, order: u8) {
         let asid = self.asid;
         let first = vpn >> order << order;
+        if !self.world.restsegs.is_empty() && self.draw(4) > 0 && self.world.place(asid, first, order) {
+            return;
+        }
         let in_place = order == 0 && vpn >> 9 == 0 && self.draw(8) > 0;
         let frame = if in_place {
             let known = self.world.reservations.get(&(asid, 0)).copied();
