@@ -147,6 +147,8 @@ pub const PRESETS: &[Preset] = presets![
     "since/skewed",
     "since/mosaic",
     "since/tps",
+    "since/private",
+    "since/sll",
 ];
 
 /// The group of all presets.

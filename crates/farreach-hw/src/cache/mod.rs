@@ -3,11 +3,13 @@
 //! virtual or physical.
 
 pub mod levels;
+mod nodes;
 mod port;
 mod second;
 mod side;
 
 pub use levels::{At, Levels};
+pub(crate) use nodes::{Entry, Nodes, RADIX};
 pub(crate) use port::answered_at;
 pub use port::{Begins, LastWalk, NodeRead, Port, Purpose};
 pub(crate) use second::PART;

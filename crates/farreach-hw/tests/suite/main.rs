@@ -5,6 +5,7 @@ mod mmu_oracle;
 mod oracle_golden;
 mod parts_oracle;
 mod policies;
+mod shared_caches;
 mod t94_golden;
 mod t94_hardware;
 mod tlb_oracle;

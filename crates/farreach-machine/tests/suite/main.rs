@@ -14,6 +14,7 @@ mod pages;
 mod relocate;
 mod run_oracle;
 mod sampling;
+mod shared_level;
 mod shared_words;
 mod sv97;
 mod t94_allocation;

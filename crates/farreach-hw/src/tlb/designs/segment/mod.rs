@@ -63,7 +63,7 @@ pub const DESIGN: Design = Design {
         check_replacement(params)?;
         tables::check(params)?;
         additions::chosen(params, &[])?;
-        on_cores(params, |params| Ok(Box::new(SegmentTlb::new(params)?)))
+        on_cores(params, |params, _| Ok(Box::new(SegmentTlb::new(params)?)))
     },
     bits: |_| None,
     reach: hierarchy::reach, // of the page TLBs: segments have no largest size
