@@ -186,14 +186,19 @@ fn add_parts(first: &str, varied: bool, into: &mut Vec<Configuration>) {
     }
 }
 
-/// Two cores that share a second level: with every part, and with every other value of each key that chooses one. What
-/// no rule defines there is refused (HW-12), so that a part that is defined is tested at once. Two with caches.
+/// Two cores that share a second level, with every part, and on kind `hierarchy` with every other value of each key that
+/// chooses something; and two cores with caches. What no rule defines there is refused (HW-12), so that a part is tested
+/// there as soon as it is defined.
 fn add_cores(design: &Design, first: &str, into: &mut Vec<Configuration>) {
-    let cores = format!("{first},cores=2,{}=true", shared::L2_SHARED.name);
-    add_parts(&cores, false, into);
+    let shared = format!("{first},cores=2,{}=true", shared::L2_SHARED.name);
+    let caches = format!("{first},cores=2,{}=caches", walk::WALK_COST.name);
+    for cores in [&shared, &caches] {
+        into.push(Configuration { keys: cores.clone(), long: false, may_be_refused: false });
+        add_parts(cores, false, into);
+    }
     let chooses = |key: &&&Key| matches!(key.allowed, Allowed::OneOf(_) | Allowed::Flag);
-    design.keys.iter().filter(chooses).for_each(|key| add_variations(&cores, key, into));
-    add_parts(&format!("{first},cores=2,{}=caches", walk::WALK_COST.name), false, into);
+    let varied = design.keys.iter().filter(|_| design.kind == "hierarchy");
+    varied.filter(chooses).for_each(|key| add_variations(&shared, key, into));
 }
 
 fn add_variations(keys: &str, key: &Key, into: &mut Vec<Configuration>) {

@@ -6,6 +6,7 @@ mod oracle_golden;
 mod parts_oracle;
 mod policies;
 mod shared_caches;
+mod sll_oracle;
 mod t94_golden;
 mod t94_hardware;
 mod tlb_oracle;

@@ -48,3 +48,39 @@ pub(super) const CLAIMS: &[Hypothesis] = &[Hypothesis {
         Finding { verdict, why: format!("Removed: {} Beyond private ones: {}", range.why, better.why) }
     },
 }];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Answer, Measured, Request, Results, Set};
+    use crate::since::cores::{ALONE, PRIVATE, SHARED};
+    use farreach_machine::{Lab, MachineSpec, Options};
+    use farreach_types::papers::Verdict;
+
+    /// All programs with these walks of first levels alone, of private second levels, and of a shared one.
+    fn verdict(walks: [u64; 3]) -> Verdict {
+        let mut lab = Lab::new(vec![MachineSpec::parse(SHARED, 0).unwrap()], Options::default()).unwrap();
+        let result = lab.result("", None);
+        let mut results = Results::default();
+        for program in PROGRAMS {
+            for (name, misses) in [ALONE, PRIVATE, SHARED].into_iter().zip(walks) {
+                let mut machine = result.machines[0].clone();
+                machine.counts.tlb.misses = misses;
+                let measured = Measured { workload: result.workload.clone(), machine };
+                results.insert(Request::machine(program, name), Answer::Machine(Box::new(measured)));
+            }
+        }
+        (CLAIMS[0].judge)(&results, &Set::default()).verdict
+    }
+
+    #[test]
+    fn h_hw_29_can_hold_and_fail() {
+        assert_eq!(verdict([10_000, 6_000, 3_000]), Verdict::Holds, "70 % removed, 30 points more");
+        assert_eq!(verdict([10_000, 4_000, 3_000]), Verdict::NotShown, "10 points more are less than claimed");
+        assert_eq!(verdict([10_000, 9_990, 9_900]), Verdict::NotShown, "1 % removed is less than claimed");
+        assert_eq!(verdict([10_000, 4_000, 5_000]), Verdict::Fails, "private ones remove more");
+        assert_eq!(verdict([10_000, 9_000, 11_000]), Verdict::Fails, "a shared one adds misses");
+        assert_eq!(verdict([10_000, 9_000, 100]), Verdict::Holds, "99 % removed is stronger, the other half holds");
+        assert_eq!(verdict([900, 800, 100]), Verdict::NotShown, "too few misses");
+    }
+}
