@@ -2,8 +2,8 @@
 
 use super::{keys, parts};
 use farreach_hw::tlb::cores::IPI_CYCLES;
-use farreach_hw::tlb::shared::{SLL_EXTRA, sharers};
 use farreach_hw::tlb::segment::VM_EXIT_CYCLES;
+use farreach_hw::tlb::shared::{SLL_EXTRA, sharers};
 use farreach_types::addr::BASE_SHIFT;
 use farreach_types::counts::{OsCounts, TlbCounts};
 use farreach_types::params::{Key, PAGE_SIZE, Params};

@@ -197,8 +197,12 @@ fn drive(seed: u64) -> u64 {
             counts.walk.walks,
             counts.invalidations,
         ];
-        let expected =
-            [plain(&["l1_hits"]), plain(&["l2_hits"]), plain(&["walks"]), plain(&["l1_invalidations", "l2_invalidations"])];
+        let expected = [
+            plain(&["l1_hits"]),
+            plain(&["l2_hits"]),
+            plain(&["walks"]),
+            plain(&["l1_invalidations", "l2_invalidations"]),
+        ];
         assert_eq!(found, expected, "first level, second, walks, dropped: step {step}, seed {seed}: {keys}");
     }
     if config.l2_shared && config.cores > 1 { pair.plain.counts["l2_hits"] } else { 0 }

@@ -1,7 +1,8 @@
 //! A second level that cores share (SLL-1 to SLL-3), and caches of several cores, in the loop. What each reference does
 //! in them is compared with plain models in farreach-hw.
 
-use crate::common::{Stream, run};
+use crate::common::{Stream, lab, run};
+use farreach_kernels::open_source;
 use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_types::event::Op;
 
@@ -24,10 +25,11 @@ fn sll_2_a_fill_by_one_core_is_a_hit_for_another() {
     let mut s = two_threads();
     s.loads(0x10..0x1a);
     thread(&mut s, 2).loads(0x10..0x1a);
-    let [shared, private] = ["cores=2,l2_shared=true,sll_extra=3", "cores=2"].map(|keys| format!("ds13/4k:{keys}"));
-    let out = run(&[&shared, &private], &s);
-    assert_eq!(out.misses(), [10, 20]);
-    let [shared, private] = [0, 1].map(|i| out.machine(i));
+    // The ledger is against the first.
+    let [private, shared] = ["cores=2", "cores=2,l2_shared=true,sll_extra=3"].map(|keys| format!("ds13/4k:{keys}"));
+    let out = run(&[&private, &shared], &s);
+    assert_eq!(out.misses(), [20, 10]);
+    let [private, shared] = [0, 1].map(|i| out.machine(i));
     assert_eq!(shared.counts.tlb.second_level_data_hits, 10);
     assert_eq!(private.counts.tlb.second_level_data_hits, 0);
     // SLL-3: ten walks of four nodes at 12 cycles, ten hits at 7 and 3.
@@ -102,7 +104,8 @@ fn what_no_rule_defines_is_refused() {
 /// With shortcuts and without: a change by one core ends what is filtered on another.
 #[test]
 fn shared_levels_and_caches_in_the_loop() {
-    let caches = "walk_cost=caches,cache_l1i=1K/2,cache_l1d=1K/2,cache_l2=4K/4,cache_llc=16K/4,cache_slices=2";
+    let private = "walk_cost=caches,cache_l1i=1K/2,cache_l1d=1K/2,cache_l2=4K/4";
+    let caches = format!("{private},cache_llc=16K/4,cache_slices=2");
     let machines = [
         format!("ds13/4k:cores=4,l2_shared=true,l2=4K:16/4,{SMALL}"),
         format!("ds13/4k:cores=3,l2_shared=true,l2=4K:16,l2i=4K:4,replacement=random,{SMALL}"),
@@ -114,7 +117,7 @@ fn shared_levels_and_caches_in_the_loop() {
         format!("ds13/4k:cores=4,l2_shared=true,l2=4K:16/4,{caches},{SMALL}"),
         format!("rmm15/range:cores=2,l2_shared=true,l2=4K:16,range_entries=4,{caches},{SMALL}"),
         format!("ds13/segment:cores=2,segment_memory=2M,admit_min=64K,l2=none,{caches},{SMALL}"),
-        format!("ds13/4k:cores=2,l2=4K:16,{caches},cache_llc=none,{SMALL}"),
+        format!("ds13/4k:cores=2,l2=4K:16,{private},cache_llc=none,{SMALL}"),
     ];
     for seed in 0..4 {
         let out = run(&machines.each_ref().map(String::as_str), &crate::cores::stream(seed));
@@ -161,4 +164,19 @@ fn walks_of_two_cores_meet_in_the_last_level() {
     assert_eq!((answered.l1, answered.l2, answered.llc, answered.memory), (0, 0, 4, 4));
     let caches = m.caches.as_ref().unwrap();
     assert_eq!((caches.data.l2_misses, caches.data.llc_misses), (2, 1), "the second core finds the data there, too");
+}
+
+/// A kernel whose work is dealt out: four threads look for the same keys, so that each core fills the rest's entries.
+#[test]
+fn threads_of_a_kernel_share() {
+    let mut lab = lab(&["since/private:l2=none", "since/private", "since/sll"], false, 1);
+    let mut source = open_source("workload:kv:size=8M,references=200K,threads=4").unwrap().unwrap();
+    while let Some(batch) = source.next_batch().unwrap() {
+        lab.feed(&batch).unwrap();
+    }
+    lab.finish().unwrap();
+    let result = lab.result("", None);
+    let [alone, private, shared] = [0, 1, 2].map(|i| result.machines[i].counts.tlb.misses);
+    let pages = result.workload.touched_bytes / 4096;
+    assert!(alone > 2 * private && private > shared && shared >= pages, "{alone} {private} {shared}, {pages} pages");
 }

@@ -18,13 +18,15 @@ pub(crate) const PRIVATE: &str = "since/private";
 pub(crate) const SHARED: &str = "since/sll";
 
 /// Loops whose rounds are independent, dealt out to four threads: random updates, requests to a key-value store, rows of
-/// a sparse matrix, points of a grid, points that look for their cluster.
-pub(crate) const PROGRAMS: [&str; 5] = [
-    "workload:gups:size=16M,references=2M,threads=4",
-    "workload:kv:size=32M,references=2M,threads=4",
-    "workload:spmv:size=16M,references=4M,threads=4",
-    "workload:stencil:size=16M,references=4M,threads=4",
-    "workload:cluster:size=16M,references=4M,threads=4",
+/// a sparse matrix, points of a grid, points that look for their cluster, vertices of a level of a search. Each has its
+/// usual size.
+pub(crate) const PROGRAMS: [&str; 6] = [
+    "workload:gups:references=4M,threads=4",
+    "workload:kv:references=4M,threads=4",
+    "workload:spmv:references=4M,threads=4",
+    "workload:stencil:references=4M,threads=4",
+    "workload:cluster:references=4M,threads=4",
+    "workload:bfs:references=4M,threads=4",
 ];
 
 /// Walks on the three machines, and the pages that were touched.

@@ -95,15 +95,7 @@ impl Walker {
         }
         let path = Path { asid: at.asid, vpn: at.vpn, radix, leaf, levels };
         let Walker { caches, host, part, .. } = self;
-        caches.with(Demand {
-            path,
-            nested,
-            page: pte.pfn,
-            host: host.as_mut(),
-            part: *part,
-            counts,
-            port,
-        });
+        caches.with(Demand { path, nested, page: pte.pfn, host: host.as_mut(), part: *part, counts, port });
     }
 
     /// What a demand walk for this page would read first, changing nothing (VIC-2). Where references go through caches.
