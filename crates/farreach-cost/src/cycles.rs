@@ -3,6 +3,7 @@
 use super::{keys, parts};
 use farreach_hw::tlb::cores::IPI_CYCLES;
 use farreach_hw::tlb::segment::VM_EXIT_CYCLES;
+use farreach_hw::tlb::shared::{SLL_EXTRA, sharers};
 use farreach_types::addr::BASE_SHIFT;
 use farreach_types::counts::{OsCounts, TlbCounts};
 use farreach_types::params::{Key, PAGE_SIZE, Params};
@@ -18,8 +19,20 @@ pub fn miss_cycles(counts: &TlbCounts, params: &Params) -> u64 {
         (counts.second_level_fetch_hits, price(params, &keys::L2_FETCH)),
         (counts.second_level_data_hits, price(params, &keys::L2_DATA)),
         (1, parts::addition_cycles(counts, params)),
+        (1, shared_cycles(counts, params) as f64),
     ];
     charge(&[&rest[..], &walks(counts, params)].concat())
+}
+
+/// Hits of a second level that cores share.
+pub(super) fn shared_hits(counts: &TlbCounts, params: &Params) -> u64 {
+    if sharers(params) > 1 { counts.second_level_fetch_hits + counts.second_level_data_hits } else { 0 }
+}
+
+/// Cycles of their way there and back (SLL-3).
+pub fn shared_cycles(counts: &TlbCounts, params: &Params) -> u64 {
+    let hits = shared_hits(counts, params);
+    if hits > 0 { charge(&[(hits, price(params, &SLL_EXTRA))]) } else { 0 }
 }
 
 /// Cycles of page walks by hardware: each node, or each step of other page tables, at its fixed price, or at the

@@ -5,9 +5,11 @@
 //! (negative) or cost (positive) of the mechanism. Without one they are the charged cycles.
 
 use super::cycles::{
-    base_pages, copies, faults, hypervisor_cycles, io_pages, populated, price, shootdown_cycles, trapped, walk_cycles,
+    base_pages, copies, faults, hypervisor_cycles, io_pages, populated, price, shared_cycles, shared_hits,
+    shootdown_cycles, trapped, walk_cycles,
 };
 use super::{keys, parts};
+use farreach_hw::tlb::shared::sharers;
 use farreach_types::counts::{Counts, LedgerLine, MemoryUse};
 use farreach_types::params::{Key, Params};
 
@@ -102,6 +104,14 @@ const ITEMS: &[Item] = &[
     item("interfaces: entries dropped because a mapping changed", "entries", |c, _| c.tlb.invalidations),
 ];
 
+/// Where cores share a second level (SLL-3).
+const SHARED: Item = Item {
+    name: "misses of a first level: way to a shared second level",
+    unit: "hits",
+    read: |c, p| shared_hits(&c.tlb, p),
+    price: Some(Price::Cycles(|c, p| shared_cycles(&c.tlb, p))),
+};
+
 /// Where there are several cores.
 const SHOOTDOWNS: Item = Item {
     name: "interfaces: other cores interrupted because a mapping changed",
@@ -156,7 +166,8 @@ pub fn ledger(
     let mut lines = vec![line(item, count, "misses", against(&Price::Each(&keys::PENALTY, misses)))];
     let shootdowns = (!counts.tlb.shootdown.is_empty()).then_some(&SHOOTDOWNS);
     let traps = (counts.tlb.segment.traps > 0).then_some(&TRAPS);
-    for item in ITEMS.iter().chain(shootdowns).chain(traps) {
+    let shared = (sharers(params) > 1).then_some(&SHARED);
+    for item in ITEMS.iter().chain(shared).chain(shootdowns).chain(traps) {
         let cycles = item.price.as_ref().and_then(against);
         lines.push(line(item.name, (item.read)(counts, params), item.unit, cycles));
     }

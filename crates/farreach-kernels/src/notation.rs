@@ -2,6 +2,7 @@
 
 use crate::kernel::{Kernel, Settings};
 use crate::registry::{KERNELS, kernel};
+use farreach_trace::Dealt;
 use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;
 use farreach_types::event::Source;
@@ -10,6 +11,9 @@ use farreach_types::{Error, Result};
 
 /// Default number of data references of a kernel.
 pub const REFERENCES: u64 = 10_000_000;
+
+/// Threads at most.
+const MOST_THREADS: u32 = 64;
 
 /// What such a text begins with.
 const PREFIX: &str = "workload:";
@@ -23,6 +27,8 @@ pub struct KernelSpec {
     pub references: Option<u64>,
     /// Seed of a kernel, or of a program's inputs.
     pub seed: Option<u64>,
+    /// Threads that the work of a kernel is dealt out to ([`Dealt`]), if it is simulated; 1 if there are none.
+    pub threads: Option<u32>,
 }
 
 impl KernelSpec {
@@ -77,20 +83,38 @@ impl KernelSpec {
                             .map_err(|_| refuse(&"a whole number from 0 to 18446744073709551615 is allowed"))?,
                     )
                 }
-                _ => return Err(format!("'{key}' is not a setting of a kernel; those are size, references, seed")),
+                "threads" => {
+                    let threads = value.parse().ok().filter(|threads| (1..=MOST_THREADS).contains(threads));
+                    let Some(threads) = threads else {
+                        return Err(refuse(&format!("a whole number from 1 to {MOST_THREADS} is allowed")));
+                    };
+                    spec.threads = Some(threads);
+                }
+                _ => {
+                    return Err(format!(
+                        "'{key}' is not a setting of a kernel; those are size, references, seed, threads"
+                    ));
+                }
             }
         }
         Ok(spec)
     }
 }
 
-/// The stream of the kernel that `workload:NAME[:size=..,references=..,seed=..]` names; `None` if the text does not
+/// The stream of the kernel that `workload:NAME[:size=..,references=..,seed=..,threads=..]` names; `None` if the text does not
 /// begin so.
 ///
 /// # Errors
 /// As [`KernelSpec::of`], and settings that the kernel cannot run with.
 pub fn open_source(text: &str) -> Result<Option<Box<dyn Source + Send>>> {
-    KernelSpec::of(text)?.map(|(kernel, spec)| kernel.source(&spec.settings(kernel))).transpose()
+    let open = |(kernel, spec): (&Kernel, KernelSpec)| {
+        let source = kernel.source(&spec.settings(kernel))?;
+        Ok(match spec.threads.unwrap_or(1) {
+            1 => source,
+            threads => Box::new(Dealt::new(source, threads)),
+        })
+    };
+    KernelSpec::of(text)?.map(open).transpose()
 }
 
 #[cfg(test)]
@@ -100,11 +124,12 @@ mod tests {
     #[test]
     fn settings_are_read_and_refused() {
         let spec = KernelSpec::parse("size=64M,seed=3").unwrap();
-        assert_eq!(spec, KernelSpec { size: Some(64 << 20), references: None, seed: Some(3) });
+        assert_eq!(spec, KernelSpec { size: Some(64 << 20), seed: Some(3), ..KernelSpec::default() });
         assert_eq!(KernelSpec::parse("").unwrap(), KernelSpec::default());
         for (text, words) in [
             ("workload:gups:size=x", "size=x"),
-            ("workload:gups:sise=1", "size, references, seed"),
+            ("workload:gups:sise=1", "size, references, seed, threads"),
+            ("workload:gups:threads=0", "threads=0: a whole number from 1 to 64"),
             ("workload:gups:seed", "KEY=VALUE"),
             ("workload:gups:size=1", "size = 1 is not allowed: size must be from 64K to 16G"),
             ("workload:gupz", "gups"),

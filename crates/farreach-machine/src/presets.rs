@@ -152,6 +152,8 @@ pub const PRESETS: &[Preset] = presets![
     "since/tps",
     "since/perforated",
     "since/utopia",
+    "since/private",
+    "since/sll",
 ];
 
 /// The group of all presets.

@@ -38,6 +38,11 @@ pub(super) fn miss_cycles(machines: &[MachineResult]) -> String {
             "l2_hit_data_cycles",
             "second-level hit of a load or store",
         ),
+        price(
+            &|m| m.config.get("l2_shared").is_some_and(|is| *is == true) && m.config["cores"] != 1,
+            "sll_extra",
+            "way to a shared second level",
+        ),
         price(&|m| m.counts.tlb.range.sole_hits > 0, "range_hit_cycles", "hit of a range alone"),
         price(&|m| m.counts.tlb.extra_pte_reads > 0, "pte_cost", "further page table entry read"),
         if with_caches { "behind virtual caches, what handlers and caches take".into() } else { String::new() },

@@ -2,7 +2,7 @@
 
 use farreach_kernels::{KernelSpec, Settings, kernel};
 use farreach_papers::micro;
-use farreach_trace::{Chain, Relocated, open_trace};
+use farreach_trace::{Chain, Dealt, Relocated, open_trace};
 use farreach_types::addr::Bytes;
 use farreach_types::event::Source;
 use farreach_types::{Error, Result};
@@ -39,6 +39,8 @@ pub enum Program {
     Chain(Vec<Program>),
     /// A program with new mappings aligned to this size.
     Aligned(Box<Program>, u64),
+    /// A kernel whose work is dealt out to this many threads.
+    Dealt(Box<Program>, u32),
     /// A small program made by hand, of the studies.
     Micro(String),
     /// A server that is filled, and then observed by its traps. It is no stream: what runs passes runs it, and numbers
@@ -65,7 +67,11 @@ impl Program {
     pub fn kernel(text: &str) -> Result<Option<Program>> {
         let of = |(kernel, spec): (&farreach_kernels::Kernel, KernelSpec)| {
             let Settings { size, references, seed } = spec.settings(kernel);
-            Program::Kernel { name: kernel.name.to_owned(), size, references, seed }
+            let program = Program::Kernel { name: kernel.name.to_owned(), size, references, seed };
+            match spec.threads.unwrap_or(1) {
+                1 => program,
+                threads => Program::Dealt(Box::new(program), threads),
+            }
         };
         Ok(KernelSpec::of(text)?.map(of))
     }
@@ -78,6 +84,7 @@ impl Program {
             Program::Trace { format: Some(format), hash, .. } => format!("trace {hash} as {format}"),
             Program::Chain(parts) => parts.iter().map(Program::identity).collect::<Vec<_>>().join(" then "),
             Program::Aligned(inner, size) => format!("{} aligned to {}", inner.identity(), Bytes(*size)),
+            Program::Dealt(inner, threads) => format!("{} dealt out to {threads} threads", inner.identity()),
             Program::Micro(name) => format!("by its name {name}"),
             Program::Server { name, size, seed, commands, together } => {
                 format!("server {name} {size:?} {seed} {commands:?} {together:?}")
@@ -93,7 +100,7 @@ impl Program {
             // Recorded traces have some sixteen references in a byte.
             Program::Trace { bytes, .. } => 16 * bytes,
             Program::Chain(parts) => parts.iter().map(Program::references).sum(),
-            Program::Aligned(inner, _) => inner.references(),
+            Program::Aligned(inner, _) | Program::Dealt(inner, _) => inner.references(),
             Program::Micro(_) | Program::Server { .. } => 0,
         }
     }
@@ -114,6 +121,7 @@ impl Program {
             Program::Aligned(inner, size) => {
                 Box::new(Relocated::new(inner.open()?, *size).map_err(|e| fail("aligned", e.to_string()))?)
             }
+            Program::Dealt(inner, threads) => Box::new(Dealt::new(inner.open()?, *threads)),
             Program::Server { name, .. } => return Err(fail(name, "a server by its traps is no stream".into())),
             Program::Micro(name) => micro::source(name).ok_or_else(|| fail(name, "there is no such program".into()))?,
         })
@@ -124,7 +132,7 @@ impl Program {
         match self {
             Program::Trace { file, hash, .. } => vec![(file, hash)],
             Program::Chain(parts) => parts.iter_mut().flat_map(Program::traces_mut).collect(),
-            Program::Aligned(inner, _) => inner.traces_mut(),
+            Program::Aligned(inner, _) | Program::Dealt(inner, _) => inner.traces_mut(),
             Program::Kernel { .. } | Program::Micro(_) | Program::Server { .. } => Vec::new(),
         }
     }

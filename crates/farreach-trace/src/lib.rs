@@ -13,6 +13,7 @@ mod champsim;
 pub mod check;
 pub mod columns;
 pub mod convert;
+mod dealt;
 mod drmemtrace;
 pub mod frt;
 #[doc(hidden)]
@@ -31,6 +32,7 @@ use farreach_types::event::Source;
 pub use chain::Chain;
 pub use check::{Checked, Checker, Report, check};
 pub use convert::{LackeyText, Summary, recover, summarize, to_frt, to_lackey, to_lackey_file};
+pub use dealt::Dealt;
 pub use frt::{FrtReader, Header, Totals, TraceWriter};
 pub use input::Input;
 pub use partial::Partial;

@@ -98,7 +98,8 @@ pub struct WorkloadsArgs {
 
 /// Runs the command.
 pub fn run(args: WorkloadsArgs) -> Result<ExitCode> {
-    let kernel_spec = KernelSpec { size: args.size.map(|size| size.0), references: args.references, seed: args.seed };
+    let size = args.size.map(|size| size.0);
+    let kernel_spec = KernelSpec { size, references: args.references, seed: args.seed, ..KernelSpec::default() };
     let Some(name) = &args.name else {
         print(&if args.json { format!("{:#}\n", as_json(&workloads::catalogue())) } else { table() })?;
         return Ok(ExitCode::SUCCESS);

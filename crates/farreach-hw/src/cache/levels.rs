@@ -1,9 +1,10 @@
 //! Physical caches as current processors have them: split first level, a second level for both sides, a last level in
-//! slices.
+//! slices. Several cores have first and second levels of their own, and share the last.
 
 use super::replacement::{CACHE_L2_REPLACEMENT, Keeper};
 use super::second::Second;
 use super::{Cache, Shape};
+use crate::tlb::cores::CORES;
 use farreach_types::addr::Bytes;
 use farreach_types::params::{Allowed, Key, Params};
 use farreach_types::translation::Attr;
@@ -97,14 +98,42 @@ pub enum At {
     Memory,
 }
 
-/// The caches. All are write-back, with LRU replacement unless a key says otherwise. A miss brings the line into every level on its way. The last
-/// level is inclusive: a line evicted from it leaves the others, as in Sandy Bridge; first and second level neither
-/// include nor exclude each other. Nothing is prefetched.
+/// The levels that a core has for itself.
 #[derive(Clone, Debug)]
-pub struct Levels {
+struct Private {
     /// Instructions, data.
     l1: [Cache; 2],
     l2: Second,
+}
+
+impl Private {
+    /// Caches of one line each.
+    fn smallest() -> Private {
+        let line = || Cache::new(Shape { size: 1 << LINE_SHIFT, line: 1 << LINE_SHIFT, ways: 1 }).expect("one line");
+        Private { l1: [line(), line()], l2: Second::plain(line()) }
+    }
+
+    /// A line leaves all of them; whether it was modified.
+    fn remove(&mut self, line: u64) -> bool {
+        let second = self.l2.remove(line);
+        let first = self.l1.iter_mut().filter_map(|cache| cache.remove(line));
+        first.chain(second).fold(false, |dirty, line| dirty | line.dirty())
+    }
+}
+
+/// The caches. All are write-back, with LRU replacement unless a key says otherwise. A miss brings the line into every
+/// level on its way. The last level is inclusive: a line evicted from it leaves the others, as in Sandy Bridge, those of
+/// all cores; first and second level neither include nor exclude each other. Nothing is prefetched.
+///
+/// Coherence is not modelled: a store of one core leaves copies of the line in the caches of the others.
+#[derive(Clone, Debug)]
+pub struct Levels {
+    /// Those of the core that runs.
+    own: Private,
+    /// Those of each core while it does not run. Empty, if there is one core.
+    parked: Vec<Private>,
+    /// The core that runs.
+    core: usize,
     /// None: there is no last level.
     llc: Vec<Cache>,
     /// FL-6, in the last level.
@@ -135,9 +164,19 @@ impl Levels {
             "none" => Vec::new(),
             _ => vec![read(params, &CACHE_LLC)?; params.int(CACHE_SLICES.name) as usize],
         };
-        Ok(Levels {
+        let own = Private {
             l1: [read(params, &CACHE_L1I)?, read(params, &CACHE_L1D)?],
             l2: Second::new(read(params, &CACHE_L2)?, params),
+        };
+        let mut parked = Vec::new();
+        if params.has(CORES.name) && params.int(CORES.name) > 1 {
+            parked = vec![own.clone(); params.int(CORES.name) as usize];
+            parked[0] = Private::smallest();
+        }
+        Ok(Levels {
+            own,
+            parked,
+            core: 0,
             llc,
             llc_keeper: Keeper::new(params, 25).filter(Keeper::is_everywhere),
             walker_l1: params.text(WALKER_READS.name) == "l1d",
@@ -145,12 +184,21 @@ impl Levels {
         })
     }
 
+    /// This core runs: the references that follow are its own.
+    pub(super) fn run_on(&mut self, core: usize) {
+        if core != self.core {
+            std::mem::swap(&mut self.own, &mut self.parked[self.core]);
+            std::mem::swap(&mut self.own, &mut self.parked[core]);
+            self.core = core;
+        }
+    }
+
     /// Caches of one line each, which stand in the place of those that are lent (see [`Port`](super::Port)).
     pub(super) fn smallest() -> Levels {
-        let line = || Cache::new(Shape { size: 1 << LINE_SHIFT, line: 1 << LINE_SHIFT, ways: 1 }).expect("one line");
         Levels {
-            l1: [line(), line()],
-            l2: Second::plain(line()),
+            own: Private::smallest(),
+            parked: Vec::new(),
+            core: 0,
             llc: Vec::new(),
             llc_keeper: None,
             walker_l1: false,
@@ -161,14 +209,14 @@ impl Levels {
     /// A reference of the program to a line; `side` 0: fetch, 1: load or store.
     #[inline]
     pub fn reference(&mut self, side: usize, line: u64, store: bool) -> At {
-        if let Some(found) = self.l1[side].find(line) {
+        if let Some(found) = self.own.l1[side].find(line) {
             if store {
                 found.set_dirty();
             }
             return At::L1;
         }
         let at = self.beyond(line);
-        if let Some(victim) = self.l1[side].insert(line, Attr(0), store).filter(|v| v.dirty()) {
+        if let Some(victim) = self.own.l1[side].insert(line, Attr(0), store).filter(|v| v.dirty()) {
             self.write_second(victim.number());
         }
         at
@@ -203,34 +251,34 @@ impl Levels {
 
     /// A reference of a part to a line of its own in the second level (VIC-1); whether it is there.
     pub(crate) fn find_part(&mut self, number: u64) -> bool {
-        self.l2.find(number)
+        self.own.l2.find(number)
     }
 
     /// A line of a part enters the second level. Where this line of memory is there, it gives its place up (VIC-3).
     pub(crate) fn insert_part(&mut self, number: u64, turned: u64) {
-        if let Some(gone) = self.l2.turn(number, turned) {
+        if let Some(gone) = self.own.l2.turn(number, turned) {
             return self.l2_lost(Some(gone));
         }
-        let gone = self.l2.remove(turned);
+        let gone = self.own.l2.remove(turned);
         self.l2_lost(gone);
-        let victim = self.l2.insert(number, false);
+        let victim = self.own.l2.insert(number, false);
         self.l2_lost(victim);
     }
 
     /// A line of a part leaves the second level.
     pub(crate) fn remove_part(&mut self, number: u64) {
-        self.l2.remove(number);
+        self.own.l2.remove(number);
     }
 
     /// A line of a part that the second level evicted, one of those since the last calls; the oldest last.
     pub(crate) fn lost_part(&mut self) -> Option<u64> {
-        self.l2.lost()
+        self.own.l2.lost()
     }
 
     /// Whether [`Levels::lost_part`] has something to say.
     #[inline]
     pub(crate) fn has_lost_parts(&self) -> bool {
-        self.l2.has_lost()
+        self.own.l2.has_lost()
     }
 
     /// Modified lines that went to memory.
@@ -245,7 +293,7 @@ impl Levels {
     /// A reference to the second level, which has the line afterwards.
     #[inline(never)]
     fn beyond(&mut self, line: u64) -> At {
-        if self.l2.find(line) {
+        if self.own.l2.find(line) {
             return At::L2;
         }
         let at = match self.slice(line).map(|slice| slice.find(line).is_some()) {
@@ -268,14 +316,15 @@ impl Levels {
             None => slice.insert(line, Attr(0), false),
         });
         let Some(victim) = victim else { return };
-        let second = self.l2.remove(victim.number());
-        let above = self.l1.iter_mut().filter_map(|cache| cache.remove(victim.number())).chain(second);
-        let dirty = above.fold(victim.dirty(), |dirty, line| dirty | line.dirty());
+        let mut dirty = victim.dirty() | self.own.remove(victim.number());
+        for other in &mut self.parked {
+            dirty |= other.remove(victim.number());
+        }
         self.memory_writes += u64::from(dirty);
     }
 
     fn fill_second(&mut self, line: u64, dirty: bool) {
-        let victim = self.l2.insert(line, dirty);
+        let victim = self.own.l2.insert(line, dirty);
         self.l2_lost(victim);
     }
 
@@ -291,7 +340,7 @@ impl Levels {
 
     /// A modified line leaves the first level.
     fn write_second(&mut self, line: u64) {
-        match self.l2.peek_mut(line) {
+        match self.own.l2.peek_mut(line) {
             Some(found) => found.set_dirty(),
             None => self.fill_second(line, true),
         }

@@ -3,12 +3,14 @@
 //! virtual or physical.
 
 pub mod levels;
+mod nodes;
 mod port;
 pub mod replacement;
 mod second;
 mod side;
 
 pub use levels::{At, Levels};
+pub(crate) use nodes::{Entry, Nodes, RADIX};
 pub(crate) use port::answered_at;
 pub use port::{Begins, LastWalk, NodeRead, Port, Purpose};
 pub(crate) use second::PART;

@@ -3,9 +3,13 @@
 //! Reads go out in steps: the references of a step are made in parallel, for a demand or in the background. With
 //! `walk_cost = caches` the machine lends its caches to the port for the time of a lookup, so that a part learns at
 //! once which level answered. Otherwise a reference has a fixed price, and the port counts it.
+//!
+//! A machine of several cores has one page table in one memory: the port, with the caches and the places of the tables,
+//! is handed over to the core that runs.
 
 use super::levels::LINE_SHIFT;
-use super::{At, Levels};
+use super::{At, Entry, Levels, Nodes};
+use farreach_types::addr::Asid;
 use farreach_types::counts::{Answered, MemoryCounts, WalkCaches};
 
 /// A reference of a walker to a table in memory.
@@ -88,6 +92,8 @@ pub struct Port {
     lent: bool,
     /// Whether references go through caches, so that they need addresses.
     by_caches: bool,
+    /// Where the tables of walkers lie, if anybody needs addresses.
+    nodes: Option<Nodes>,
     recorded: Vec<NodeRead>,
     last_walk: LastWalk,
 }
@@ -99,8 +105,34 @@ impl Port {
             caches: Box::new(Levels::smallest()),
             lent: false,
             by_caches,
+            nodes: None,
             recorded: Vec::new(),
             last_walk: LastWalk::default(),
+        }
+    }
+
+    /// With tables of walkers, which have addresses.
+    pub(crate) fn with_nodes(self, nodes: Option<Nodes>) -> Port {
+        Port { nodes, ..self }
+    }
+
+    /// Whether tables of walkers have addresses.
+    #[inline]
+    pub(crate) fn has_nodes(&self) -> bool {
+        self.nodes.is_some()
+    }
+
+    /// The read of an entry of a table of walkers.
+    #[inline]
+    pub(crate) fn place(&mut self, entry: Entry) -> NodeRead {
+        let nodes = self.nodes.as_mut().expect("caches want to know where tables are");
+        NodeRead { level: entry.level, address: nodes.address(entry) }
+    }
+
+    /// The tables of an address space are freed.
+    pub(crate) fn gone(&mut self, asid: Asid) {
+        if let Some(nodes) = &mut self.nodes {
+            nodes.gone(asid);
         }
     }
 
@@ -116,6 +148,15 @@ impl Port {
         debug_assert!(self.by_caches, "nothing reads through caches");
         std::mem::swap(&mut self.caches, caches);
         self.lent = !self.lent;
+    }
+
+    /// The machine continues on another core, which gets the port in exchange for its own. The caches, if they are
+    /// lent, answer for that core from now on.
+    pub(crate) fn hand_over(&mut self, to: &mut Port, core: usize) {
+        std::mem::swap(self, to);
+        if to.lent {
+            to.caches.run_on(core);
+        }
     }
 
     /// The references since the last call, in order, if they go through caches and none were lent.

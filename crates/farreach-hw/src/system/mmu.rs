@@ -3,7 +3,8 @@
 //!
 //! The TLB is a design as any other, and counts as it always does. Every reference of the program and of the walkers
 //! goes through [`Levels`] in program order: the walk first, then the reference that needed it. The caches are lent to
-//! the TLB while it serves a lookup (see [`Port`](crate::cache::Port)).
+//! the TLB while it serves a lookup (see [`Port`](crate::cache::Port)). A TLB of several cores says with that which
+//! core runs; the caches have private levels for each.
 
 use super::{Fetched, Item, NONE, PIECE_SHIFT, System};
 use crate::cache::levels::LINE_SHIFT;
@@ -295,6 +296,12 @@ impl System for Mmu {
     fn switch(&mut self, to: Asid) {
         self.asid = to;
         self.change(|tlb, unfiltered| tlb.switch(to, unfiltered));
+    }
+
+    fn thread(&mut self, asid: Asid, thread: u32) {
+        if self.tlb.on_thread().is_some() {
+            self.change(|tlb, unfiltered| tlb.thread(asid, thread, unfiltered));
+        }
     }
 
     fn misses(&mut self) -> &mut Vec<Item> {

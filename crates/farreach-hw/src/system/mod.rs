@@ -162,6 +162,11 @@ pub trait System: Send {
     /// Another address space runs now.
     fn switch(&mut self, to: Asid);
 
+    /// This thread of the running address space continues, for machines of several cores (XC-7).
+    fn thread(&mut self, asid: Asid, thread: u32) {
+        let _ = (asid, thread);
+    }
+
     /// The references since the last call that needed a translation, in order.
     fn misses(&mut self) -> &mut Vec<Item>;
 

@@ -2,7 +2,7 @@
 
 use farreach_conformance::given;
 use farreach_hw::tlb::second_levels::{SECOND_LEVEL, SECOND_LEVELS};
-use farreach_hw::tlb::{Design, additions, host, keys_of, tables, walk_caches};
+use farreach_hw::tlb::{Design, additions, host, keys_of, shared, tables, walk, walk_caches};
 use farreach_types::params::{Allowed, Key};
 
 /// Small ones, so that entries are often replaced. A design needs no line here, except for combinations of keys.
@@ -53,6 +53,10 @@ const LISTED: &[(&str, &str)] = &[
     ("hierarchy", "l1d=4K:8/4+64K:4,l1i=4K:8,l2=4K|64K|1M:32/4"),
     ("hierarchy", "l1d=4K|16K|64K|1M:12,l1i=4K|16K:6,l2=4K:24,l2i=none,coalesce=16K,pwc_pd=4,pwc_pml4=2"),
     ("hierarchy", "l1d=4K:16/2,l1i=4K:16/4,l2=none,replacement=random"),
+    ("hierarchy", "l1d=4K:8/4+64K:4,l1i=4K:8,l2=4K|64K|1M:16/4,cores=2,l2_shared=true"),
+    ("hierarchy", "l1d=4K:4,l1i=4K:4,l2=4K|64K:12,l2i=4K:4,cores=3,l2_shared=true,replacement=random,pwc_pd=2"),
+    ("hierarchy", "l1d=4K:8/4+64K:4,l1i=4K:8,l2=4K|64K|1M:32/4,cores=2,walk_cost=caches,pwc_pd=4"),
+    ("hierarchy", "l1d=4K|16K:8,l1i=4K:4,l2=4K|16K:16/4,cores=4,l2_shared=true,walk_cost=caches,coalesce=16K"),
     ("hierarchy", "l1d=4K:16/4+64K:4,l1i=4K:8,l2=4K|64K|1M:32/4,pwc_pd=4,pwc_pml4=2,replacement=plru"),
     ("hierarchy", "l1d=4K:12/3,l1i=4K:6,l2=4K:32,l2i=4K:8,replacement=fifo"),
     ("hierarchy", "l1d=64K:8/4+1M:4,l1i=64K:8,l2=64K|1M:32/4,page_size=64K,pwc_pd=4"),
@@ -77,6 +81,7 @@ const LISTED: &[(&str, &str)] = &[
         "l1d=4K:4,l1i=4K:4,second_level=clustered,cluster_entries=8,cluster_ways=4,cluster_beside=4K:16/4+1M:4",
     ),
     ("range", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4,range_hint=always,range_entries=4"),
+    ("range", "l1d=4K:8/4,l1i=4K:8,l2=4K:16/4,range_entries=4,cores=2,l2_shared=true,walk_cost=caches"),
     ("clustered", "l1d=4K:8/4,l1i=4K:8,cluster_entries=16"),
     ("coalesced", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4,run_entries=4,run_pages=64"),
     ("clustered", "l1d=4K:8/4,l1i=4K:8,cluster_entries=16,cluster_ways=4,cluster_pages=4,cluster_frames=run"),
@@ -130,6 +135,9 @@ pub fn of(design: &Design) -> Vec<Configuration> {
     if design.keys.iter().any(|key| key.name == additions::BEHIND.name) {
         add_parts(first, design.kind == "hierarchy", &mut all);
     }
+    if named(shared::L2_SHARED.name).is_some() {
+        add_cores(design, first, &mut all);
+    }
     if named(SECOND_LEVEL.name).is_some() {
         add_second_levels(design, first, &mut all);
     }
@@ -179,6 +187,21 @@ fn add_parts(first: &str, varied: bool, into: &mut Vec<Configuration>) {
         into.push(Configuration { keys: chosen.clone(), long: varied, may_be_refused: true });
         keys.iter().filter(|_| varied).for_each(|key| add_variations(&chosen, key, into));
     }
+}
+
+/// Two cores that share a second level, with every part, and on kind `hierarchy` with every other value of each key that
+/// chooses something; and two cores with caches. What no rule defines there is refused (HW-12), so that a part is tested
+/// there as soon as it is defined.
+fn add_cores(design: &Design, first: &str, into: &mut Vec<Configuration>) {
+    let shared = format!("{first},cores=2,{}=true", shared::L2_SHARED.name);
+    let caches = format!("{first},cores=2,{}=caches", walk::WALK_COST.name);
+    for cores in [&shared, &caches] {
+        into.push(Configuration { keys: cores.clone(), long: false, may_be_refused: false });
+        add_parts(cores, false, into);
+    }
+    let chooses = |key: &&&Key| matches!(key.allowed, Allowed::OneOf(_) | Allowed::Flag);
+    let varied = design.keys.iter().filter(|_| design.kind == "hierarchy");
+    varied.filter(chooses).for_each(|key| add_variations(&shared, key, into));
 }
 
 fn add_variations(keys: &str, key: &Key, into: &mut Vec<Configuration>) {

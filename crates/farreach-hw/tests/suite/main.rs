@@ -7,6 +7,8 @@ mod oracle_golden;
 mod parts_oracle;
 mod perforated_oracle;
 mod policies;
+mod shared_caches;
+mod sll_oracle;
 mod t94_golden;
 mod t94_hardware;
 mod tlb_oracle;

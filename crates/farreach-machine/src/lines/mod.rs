@@ -11,6 +11,7 @@ use super::lifetimes::RegionLifetimes;
 use super::memory_profile::MemoryProfile;
 use super::profile::{FIRST_SLICE, MAX_SLICES, Profile};
 use super::tally::{Footprint, ProcessCounts, Progress, Tally, counter_of};
+use super::threads::Threads;
 use super::worker_pool::BatchEngine;
 use farreach_hw::system::{Item, PIECE_SHIFT, System};
 use farreach_os::{Change, Os, What};
@@ -89,6 +90,8 @@ pub(super) struct LineEngine {
     /// Lifetimes of regions, if a machine walks page tables.
     pub lifetimes: Option<RegionLifetimes>,
     pub process_counts: ProcessCounts,
+    /// The running threads.
+    threads: Threads,
     program: Program,
     /// Fetches, loads, stores.
     crossings: [Crossings; 3],
@@ -120,6 +123,7 @@ impl LineEngine {
             tally: Tally::default(),
             footprint: Footprint::default(),
             process_counts: ProcessCounts::default(),
+            threads: Threads::default(),
             program: Program::default(),
             crossings: [Crossings::default(); 3],
             served: Box::new(ServedPages([[u64::MAX; SERVED]; 3])),
@@ -340,8 +344,33 @@ impl LineEngine {
             lifetimes.op(asid, op, self.tally.time());
         }
         self.os.apply(asid, op);
-        self.fetches.follow(asid, op);
-        self.follow().map_err(|e| e.to_string())
+        self.follow().map_err(|e| e.to_string())?;
+        let before = self.threads.of(asid);
+        if let Some(thread) = self.threads.follow(asid, op) {
+            // The first to be named is the one that has been running.
+            if before.is_some() {
+                self.fetches.go_on((asid, before), (asid, Some(thread)));
+            }
+            self.instances.iter_mut().for_each(|instance| instance.system.thread(asid, thread));
+        }
+        self.fetches.follow(asid, self.threads.of(asid), op);
+        Ok(())
+    }
+
+    /// Another address space continues, with the thread that ran in it last.
+    fn switch(&mut self, to: Asid) {
+        let thread = self.threads.of(to);
+        if let Some(from) = self.current {
+            self.fetches.go_on((from, self.threads.of(from)), (to, thread));
+        }
+        self.current = Some(to);
+        self.served.clear();
+        for instance in &mut self.instances {
+            instance.system.switch(to);
+            if let Some(thread) = thread {
+                instance.system.thread(to, thread);
+            }
+        }
     }
 
     /// Ends a span when it is full, or at the end of a slice of the timelines. So each span lies in one slice, up to
@@ -374,12 +403,7 @@ impl BatchEngine for LineEngine {
             return Ok(());
         }
         if self.current != Some(asid) && !batch.is_empty() {
-            if let Some(from) = self.current {
-                self.fetches.switch(from, asid);
-            }
-            self.current = Some(asid);
-            self.served.clear();
-            self.instances.iter_mut().for_each(|instance| instance.system.switch(asid));
+            self.switch(asid);
         }
         let mut at = 0;
         while at < words.len() && !self.done() {

@@ -2,7 +2,6 @@
 
 use crate::common::{Stream, run};
 use farreach_hw::tlb::{Outcome, Tlb, Unfiltered};
-use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_oracle::driver::tlb;
 use farreach_oracle::driver::world::{Step, World, apply};
 use farreach_types::addr::{Asid, Pfn, Vpn};
@@ -97,7 +96,7 @@ fn ds13_24_registers_change_on_all_cores() {
 }
 
 /// Threads of two processes that map, unmap, fork and end.
-fn stream(seed: u64) -> Stream {
+pub fn stream(seed: u64) -> Stream {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut below = move |n: u64| rng.random_range(0..n);
     let mut s = Stream::new();
@@ -303,12 +302,9 @@ fn xc_7_a_plain_model_of_cores() {
     }
 }
 
+/// A lookup by hand: the first core answers.
 #[test]
-fn caches_are_those_of_one_core() {
-    let spec = MachineSpec::parse("ds13/4k:cores=2,walk_cost=caches", 1).unwrap();
-    let error = Lab::new(vec![spec], Options::default()).err().unwrap().to_string();
-    assert!(error.contains("cores = 2") && error.contains("walk_cost"), "{error}");
-    // A lookup by hand: the first core answers.
+fn a_lookup_without_a_switch_is_on_the_first_core() {
     let mut design = tlb("hierarchy", "cores=2");
     let table = farreach_oracle::driver::Table::of(&[(5, 9)]);
     assert_eq!(farreach_oracle::driver::access(&mut *design, &table, 5, Kind::Load), Outcome::TagMiss);

@@ -15,6 +15,7 @@ mod passes;
 mod relocate;
 mod run_oracle;
 mod sampling;
+mod shared_level;
 mod shared_words;
 mod sv97;
 mod t94_allocation;

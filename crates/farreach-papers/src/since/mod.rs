@@ -1,6 +1,7 @@
 //! Translation hardware since 2000: designs that are added to a hierarchy, beside the machine without them. Claims of
 //! speed are tested as walks, references and cycles by the model, because there is no pipeline (HW-7).
 
+pub(super) mod cores;
 pub(super) mod designs;
 pub(super) mod guests;
 pub(super) mod identities;

@@ -7,7 +7,7 @@ use crate::tlb::parts::additions::{self, ListedAddition, range, runs};
 use crate::tlb::parts::hierarchy::cores::on_cores;
 use crate::tlb::parts::hierarchy::foresight;
 use crate::tlb::parts::hierarchy::host::{self, Entries};
-use crate::tlb::parts::hierarchy::{FIRST_LEVEL_KEYS, Hierarchy, OPEN_KEYS, Paging, check_replacement};
+use crate::tlb::parts::hierarchy::{FIRST_LEVEL_KEYS, Hierarchy, OPEN_KEYS, Paging, check_replacement, shared};
 use crate::tlb::parts::second_levels::{self, ListedSecondLevel, clustered};
 use crate::tlb::parts::{hierarchy, tables};
 use farreach_types::joined_keys;
@@ -82,10 +82,12 @@ fn build(params: &Params, kind: &str, entries: Entries, always: Always) -> Resul
     cache::replacement::check_replacement(params)?;
     tables::check(params)?;
     foresight::check(params, &additions::chosen(params, additions)?)?;
-    on_cores(params, |params| {
-        Ok(match chosen.or(second) {
-            None => Box::new(Hierarchy::new(params, Paging::new(params)?, additions)?),
-            Some(second) => Box::new(Hierarchy::new(params, (second.build)(params)?, additions)?),
+    let shared = shared::build(params)?;
+    on_cores(params, |params, core| {
+        Ok(match (chosen.or(second), &shared) {
+            (Some(second), _) => Box::new(Hierarchy::new(params, (second.build)(params)?, additions)?),
+            (None, Some(shared)) => Box::new(Hierarchy::new(params, shared.of(core), additions)?),
+            (None, None) => Box::new(Hierarchy::new(params, Paging::new(params)?, additions)?),
         })
     })
 }

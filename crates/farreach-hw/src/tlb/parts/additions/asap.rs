@@ -133,7 +133,7 @@ impl Addition for Asap {
         self.hide(&walk, context.memory());
         let mut addresses = [0; 2];
         if context.port.by_caches() {
-            let address = |level| context.walker.read(Entry::on_the_way(asid, vpn, level)).address;
+            let address = |level| context.port.place(Entry::on_the_way(asid, vpn, level)).address;
             addresses = [1, 0].map(address);
         }
         let read = &addresses[..2 - usize::from(leaf)];

@@ -72,7 +72,7 @@ impl Addition for Tps {
         }
         *context.own().at(REFERENCES) += 1;
         let entry = Entry::on_the_way(miss.at.asid, first, leaf_level(miss.pte.order, RADIX));
-        let address = if context.port.by_caches() { context.walker.read(entry).address } else { 0 };
+        let address = if context.port.by_caches() { context.port.place(entry).address } else { 0 };
         context.step(Purpose::Demand, &[address]);
     }
 

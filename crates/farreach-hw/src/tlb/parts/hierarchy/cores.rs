@@ -5,8 +5,13 @@
 //!
 //! The stream has one reference after the other, so a shootdown ends before the next. [`crate::shootdown`] models the
 //! time while its messages are under way.
+//!
+//! Some things are there once: with `l2_shared` the second level ([`super::shared`]); the places of the page table in
+//! memory, and the caches ([`crate::cache::Levels`]), which go with the port from core to core.
 
+use super::host::GUEST;
 use super::walk::by_caches;
+use crate::cache::Port;
 use crate::tlb::contract::{
     Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSegment, OnSwitch, OnThread, Timed, Tlb,
 };
@@ -38,19 +43,23 @@ pub const IPI_CYCLES: Key = Key {
     about: "cycles per interrupt that a shootdown sends to another core",
 };
 
-/// A design on as many cores as the keys say; on one, the design itself.
+/// A design on as many cores as the keys say, each built by its number from 0 on; on one, the design itself.
 pub(in crate::tlb) fn on_cores(
     params: &Params,
-    build: impl Fn(&Params) -> Result<Box<dyn Tlb>, String>,
+    build: impl Fn(&Params, usize) -> Result<Box<dyn Tlb>, String>,
 ) -> Result<Box<dyn Tlb>, String> {
     let cores = params.int(CORES.name);
     if cores == 1 {
-        return build(params);
+        return build(params, 0);
     }
-    if by_caches(params) {
-        return Err(format!("cores = {cores} is not allowed with walk_cost = caches, which are those of one core"));
+    let guest = params.text(GUEST.name);
+    if by_caches(params) && guest != GUEST.default {
+        return Err(format!(
+            "cores = {cores} is not allowed with walk_cost = caches and guest = {guest}: where a host's tables lie is \
+             defined for one core (HW-12); cores must be 1, guest none or walk_cost fixed"
+        ));
     }
-    let core = |_| Ok(Core { tlb: build(params)?, running: None });
+    let core = |i: u64| Ok(Core { tlb: build(params, i as usize)?, running: None });
     Ok(Box::new(Cores {
         cores: (0..cores).map(core).collect::<Result<_, String>>()?,
         now: 0,
@@ -112,7 +121,7 @@ impl Cores {
             if let Some(timed) = self.timed() {
                 timed.settle(unfiltered);
             }
-            self.now = core;
+            self.hand_over(core);
             // The filter holds what another core reported.
             unfiltered.add_all();
         }
@@ -124,6 +133,16 @@ impl Cores {
             }
         }
         *self.may_hold.entry(asid).or_default() |= 1 << core;
+    }
+
+    /// This core runs from now on, with the port.
+    fn hand_over(&mut self, core: usize) {
+        let cores = self.cores.get_disjoint_mut([self.now, core]);
+        let [from, to] = cores.expect("two cores").map(|core| core.tlb.port());
+        if let (Some(from), Some(to)) = (from, to) {
+            from.hand_over(to, core);
+        }
+        self.now = core;
     }
 
     /// A change for a process: applied here, and by interrupt on the other cores that may hold its entries.
@@ -216,6 +235,9 @@ impl Capabilities for Cores {
     }
     fn on_segment(&mut self) -> Option<&mut dyn OnSegment> {
         Some(self)
+    }
+    fn port(&mut self) -> Option<&mut Port> {
+        self.cores[self.now].tlb.port()
     }
     fn timed(&mut self) -> Option<&mut dyn Timed> {
         self.cores[self.now].tlb.timed() // lookups are those of the core that runs

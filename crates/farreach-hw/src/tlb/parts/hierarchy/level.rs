@@ -1,6 +1,7 @@
 //! One level of a TLB hierarchy: arrays of entries, each for one page size or several.
 
 use super::foresight::Foresight;
+use super::shared;
 use crate::tlb::contract::EntryView;
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::keys::L1_REPLACEMENT;
@@ -140,8 +141,8 @@ pub fn array_shapes(params: &Params, key: &str) -> Result<Vec<ArrayShape>, Strin
 /// A parsed array: orders, geometry.
 type Written = (Vec<u8>, Geometry);
 
-/// Sizes below the base page are left out: no page has them.
-fn read(item: &str, page_shift: u32) -> Result<Written, String> {
+/// Sizes below the base page are left out: no page has them. `times`: as many entries as are written (SLL-1).
+fn read(item: &str, page_shift: u32, times: u64) -> Result<Written, String> {
     let (sizes, shape) = item.split_once(':').ok_or_else(|| format!("'{item}' has no entries"))?;
     let shift = |size: &str| {
         let bytes = size.parse::<Bytes>()?.0;
@@ -158,7 +159,8 @@ fn read(item: &str, page_shift: u32) -> Result<Written, String> {
     };
     let shifts = sizes.split('|').map(shift).collect::<Result<Vec<u32>, String>>()?;
     let orders = shifts.iter().filter_map(|shift| shift.checked_sub(page_shift)).map(|order| order as u8).collect();
-    Ok((orders, Geometry::new(entries, ways)?))
+    let several = |why| if times > 1 { format!("with l2_shared it has those of {times} cores: {why}") } else { why };
+    Ok((orders, Geometry::new(entries * times, ways).map_err(several)?))
 }
 
 /// The arrays that a key describes; none if it says `none`.
@@ -168,7 +170,8 @@ fn written(params: &Params, key: &str) -> Result<Vec<Written>, String> {
     if items == ["none"] {
         return Ok(Vec::new());
     }
-    let read = |item: &String| read(item, params.page_shift());
+    let times = shared::times(params, key);
+    let read = |item: &String| read(item, params.page_shift(), times);
     let mut arrays = items.iter().map(read).collect::<Result<Vec<_>, _>>().map_err(refuse)?;
     arrays.retain(|(orders, _)| !orders.is_empty());
     let mut orders: Vec<u8> = arrays.iter().flat_map(|(orders, _)| orders.iter().copied()).collect();

@@ -16,6 +16,7 @@ pub(in crate::tlb) mod level;
 pub(in crate::tlb) mod nodes;
 mod paging;
 mod second;
+pub mod shared;
 pub mod walk;
 pub mod walk_caches;
 pub(in crate::tlb) mod walker;
@@ -95,6 +96,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
         let l1 = |key: &str, i| Level::first(params, key, seed.wrapping_add(i));
         let mut counts = TlbCounts::default();
         let walker = Walker::new(params, seed.wrapping_add(32), &mut counts)?;
+        let nodes = walker.nodes(params);
         let mut placed = Vec::new();
         for (place, listed) in (0..).zip(additions::chosen(params, always)?) {
             let addition = (listed.build)(params, seed.wrapping_add(128 + 16 * place))?;
@@ -113,7 +115,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             largest: walker.largest_entry(),
             walker,
             tables: Tables::new(params, seed.wrapping_add(96), &mut counts)?,
-            port: Port::new(by_caches(params)),
+            port: Port::new(by_caches(params)).with_nodes(nodes),
             // 4K, which is off, with any base page.
             coalesce: params.int(COALESCE.name).trailing_zeros().saturating_sub(params.page_shift()) as u8,
             pc: 0,
@@ -277,6 +279,7 @@ impl<S: SecondLevel + 'static> Tlb for Hierarchy<S> {
 
     fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.walker.gone(asid);
+        self.port.gone(asid);
         if let Some(tables) = &mut self.tables {
             tables.gone(asid, &mut self.counts);
         }

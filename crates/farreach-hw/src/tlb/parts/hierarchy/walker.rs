@@ -4,10 +4,10 @@
 
 use super::distances::{Distances, LINE_ORDER, WALK_DISTANCES};
 use super::host::{GuestWalk, Host, Nested};
-use super::nodes::{Entry, Nodes};
+use super::nodes::Entry;
 use super::walk::{self, PWC_PML5, WALK_LEVELS, by_caches, leaf_level};
 use super::walk_caches::{self, Caches, HITS, LOOKUPS, Path, WalkCache, WithCaches};
-use crate::cache::{NodeRead, Port, Purpose};
+use crate::cache::{NodeRead, Nodes, Port, Purpose};
 use crate::tlb::contract::Lookup;
 use crate::tlb::parts::store::tag_index::Tag;
 use crate::tlb::parts::tables::Walked;
@@ -28,8 +28,6 @@ pub(in crate::tlb) struct Walker {
     caches: Caches,
     /// The place of their counters in [`TlbCounts::parts`], if they have any.
     part: Option<usize>,
-    /// Addresses of the nodes, if references are recorded.
-    nodes: Option<Nodes>,
     /// What is counted with `walk_distances`.
     distances: Option<Box<Distances>>,
     /// The second dimension, in a virtual machine whose host does more than adding.
@@ -48,7 +46,6 @@ impl Walker {
             ));
         }
         let host = Host::new(params, seed.wrapping_add(8), counts)?;
-        let first = if host.is_some() { Host::GUEST_TABLES } else { FIRST_FRAME };
         let caches = walk_caches::build(params, seed)?;
         let counters = walk_caches::chosen(params).map_or(&[][..], |kind| kind.counters);
         let names: Vec<_> = counters.iter().map(|counter| counter.name).collect();
@@ -57,11 +54,16 @@ impl Walker {
             levels: walk::levels(params),
             caches,
             part: (!names.is_empty()).then(|| counts.parts.add(walk_caches::PART, &names)),
-            nodes: (by_caches(params) || host.is_some()).then(|| Nodes::from(first)),
             distances: params.flag(WALK_DISTANCES.name).then(Box::default),
             host,
             moved: Vec::new(),
         })
+    }
+
+    /// Where its tables lie, if anybody needs addresses: caches, or a host, which translates them.
+    pub fn nodes(&self, params: &Params) -> Option<Nodes> {
+        let first = if self.host.is_some() { Host::GUEST_TABLES } else { FIRST_FRAME };
+        (by_caches(params) || self.host.is_some()).then(|| Nodes::from(first))
     }
 
     /// The way of a walk that ends at this level.
@@ -100,13 +102,12 @@ impl Walker {
             }
         }
         let path = Path { asid: at.asid, vpn: at.vpn, radix, leaf, levels };
-        let Walker { caches, nodes, host, part, .. } = self;
+        let Walker { caches, host, part, .. } = self;
         caches.with(Demand {
             path,
             nested,
             page: pte.pfn,
             is_data: at.kind != Kind::Fetch,
-            nodes: nodes.as_mut(),
             host: host.as_mut(),
             part: *part,
             counts,
@@ -115,12 +116,12 @@ impl Walker {
     }
 
     /// What a demand walk for this page would read first, changing nothing (VIC-2). Where references go through caches.
-    pub fn first_read(&mut self, asid: Asid, vpn: Vpn, pte: Pte) -> NodeRead {
+    pub fn first_read(&mut self, asid: Asid, vpn: Vpn, pte: Pte, port: &mut Port) -> NodeRead {
         let path = self.path(asid, vpn, leaf_level(pte.order, self.radix));
         let from = self.caches.start(&path);
         let is_read = |level: &u8| *level == path.leaf || !self.caches.holds(&path, *level);
         let level = (path.leaf..from).rev().find(is_read).unwrap_or(path.leaf);
-        self.read(Entry::on_the_way(asid, vpn, level))
+        port.place(Entry::on_the_way(asid, vpn, level))
     }
 
     /// A walk in the background (PB-7), on the account of a part: as a demand walk, but it ends at the first entry that
@@ -138,9 +139,8 @@ impl Walker {
         let last = found
             .map_or_else(|| table.absent_at(asid, vpn).min(self.levels - 1), |pte| leaf_level(pte.order, self.radix));
         let path = self.path(asid, vpn, last);
-        let Walker { caches, nodes, .. } = self;
         let walked = Walked { references: 0, by_level: [0; 5], found };
-        caches.with(Ahead { path, purpose, fills, walked, nodes: nodes.as_mut(), port, memory })
+        self.caches.with(Ahead { path, purpose, fills, walked, port, memory })
     }
 
     /// As [`Walker::walk`], where the guest's registers gave the guest physical address: only the host's dimension is
@@ -157,12 +157,6 @@ impl Walker {
         self.host.as_ref().and_then(Host::largest_entry)
     }
 
-    /// Reads of the walker of another table.
-    pub fn read(&mut self, entry: Entry) -> NodeRead {
-        let nodes = self.nodes.as_mut().expect("caches want to know where tables are");
-        NodeRead { level: entry.level, address: nodes.address(entry) }
-    }
-
     /// A mapping of this address space changed: all its cached entries are dropped, as with INVLPG.
     pub fn forget(&mut self, asid: Asid) {
         self.caches.drop_space(asid);
@@ -171,9 +165,6 @@ impl Walker {
     /// The address space is gone, with its tables.
     pub fn gone(&mut self, asid: Asid) {
         self.forget(asid);
-        if let Some(nodes) = &mut self.nodes {
-            nodes.gone(asid);
-        }
         if let Some(host) = &mut self.host {
             host.gone(asid);
         }
@@ -223,7 +214,6 @@ struct Demand<'a> {
     page: Pfn,
     /// Whether a load or store wants it.
     is_data: bool,
-    nodes: Option<&'a mut Nodes>,
     host: Option<&'a mut Host>,
     part: Option<usize>,
     counts: &'a mut TlbCounts,
@@ -238,10 +228,10 @@ impl WithCaches for Demand<'_> {
 
     #[inline]
     fn with<C: WalkCache>(self, caches: &mut C) {
-        let Demand { path, nested, page, is_data, mut nodes, mut host, part, counts, port } = self;
+        let Demand { path, nested, page, is_data, mut host, part, counts, port } = self;
         let Path { asid, vpn, leaf, levels, .. } = path;
         counts.walk.walks += 1;
-        if nodes.is_none() && caches.is_none() {
+        if !port.has_nodes() && caches.is_none() {
             // No cache and no caller needs the nodes.
             (leaf..levels).for_each(|level| *counts.walk.references_at(level) += 1);
             return;
@@ -263,12 +253,12 @@ impl WithCaches for Demand<'_> {
                 }
             }
             *counts.walk.references_at(level) += 1;
-            if let Some(nodes) = &mut nodes {
+            if port.has_nodes() {
                 let mut entry = Entry::on_the_way(asid, vpn, level);
                 if level >= nested.below && host.is_some() {
                     entry.level += MERGED;
                 }
-                let address = nodes.address(entry);
+                let address = port.place(entry).address;
                 let is_known = level + 1 == from && from < levels
                     || level >= nested.below
                     || level + 1 == nested.below && nested.first_is_known;
@@ -299,7 +289,6 @@ struct Ahead<'a> {
     purpose: Purpose,
     fills: bool,
     walked: Walked,
-    nodes: Option<&'a mut Nodes>,
     port: &'a mut Port,
     memory: &'a mut MemoryCounts,
 }
@@ -308,7 +297,7 @@ impl WithCaches for Ahead<'_> {
     type Out = Walked;
 
     fn with<C: WalkCache>(self, caches: &mut C) -> Walked {
-        let Ahead { path, purpose, fills, mut walked, mut nodes, port, memory } = self;
+        let Ahead { path, purpose, fills, mut walked, port, memory } = self;
         let from = caches.begin(&path);
         for level in (path.leaf..from).rev() {
             if C::COUNTS && level > path.leaf && caches.saves(&path, level) {
@@ -317,7 +306,7 @@ impl WithCaches for Ahead<'_> {
             walked.references += 1;
             walked.by_level[usize::from(level)] += 1;
             let entry = Entry::on_the_way(path.asid, path.vpn, level);
-            let address = nodes.as_mut().map_or(0, |nodes| nodes.address(entry));
+            let address = if port.has_nodes() { port.place(entry).address } else { 0 };
             port.step(purpose, &[address], memory);
             if fills && level > path.leaf {
                 caches.read(&path, level);

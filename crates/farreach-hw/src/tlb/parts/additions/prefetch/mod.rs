@@ -190,7 +190,7 @@ impl Prefetch {
         let found = context.table.pte(asid, vpn);
         let level = found.map_or(0, |pte| leaf_level(pte.order, RADIX));
         let address = match context.port.by_caches() {
-            true => context.walker.read(Node::on_the_way(asid, vpn, level)).address,
+            true => context.port.place(Node::on_the_way(asid, vpn, level)).address,
             false => 0,
         };
         context.step(Purpose::Background, &[address]);

@@ -129,7 +129,7 @@ impl Victima {
             return;
         }
         let entry = Entry::on_the_way(name.asid, name.first(), name.level);
-        let turned = context.walker.read(entry).address >> LINE_SHIFT;
+        let turned = context.port.place(entry).address >> LINE_SHIFT;
         let number = self.lines.add(name, pages);
         context.port.caches().insert_part(number, turned);
         *context.own().at(INSERTED) += 1;
@@ -163,7 +163,7 @@ impl Addition for Victima {
         memory.made.references += 1;
         *crate::cache::answered_at(&mut memory.answered, At::L2) += 1;
         if self.raced {
-            let address = context.walker.first_read(asid, vpn, miss.pte).address;
+            let address = context.walker.first_read(asid, vpn, miss.pte, context.port).address;
             context.step(Purpose::Background, &[address]);
         }
         Some(found)

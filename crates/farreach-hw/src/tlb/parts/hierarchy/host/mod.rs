@@ -20,9 +20,9 @@ pub(in crate::tlb) use check::{Entries, check};
 pub(in crate::tlb) use keys::KEYS;
 pub use keys::{GUEST, HOST, HOST_FRACTURE, HOST_LEVELS, HOST_PAGE, NESTED_TLB, VM_EXIT_CYCLES};
 
-use super::nodes::{Entry, Nodes, Pointer, RADIX};
+use super::nodes::{Entry, Pointer, RADIX};
 use super::walk::by_caches;
-use crate::cache::{NodeRead, Port};
+use crate::cache::{NodeRead, Nodes, Port};
 use crate::tlb::contract::Lookup;
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::additions::{Counter, Law};

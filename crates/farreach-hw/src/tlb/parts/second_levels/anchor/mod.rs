@@ -283,7 +283,7 @@ impl SecondLevel for Anchors {
         part.counters.add(READS, 1);
         if anchor.align_down(RADIX.into()) == at.vpn.align_down(RADIX.into()) {
             let leaf = Entry::on_the_way(at.asid, anchor, 0);
-            let address = if rest.port.by_caches() { rest.walker.read(leaf).address } else { 0 };
+            let address = if rest.port.by_caches() { rest.port.place(leaf).address } else { 0 };
             rest.port.step(Purpose::Demand, &[address], &mut part.memory);
         } else {
             let (of, how) = ((at.asid, anchor), (Purpose::Demand, true));
