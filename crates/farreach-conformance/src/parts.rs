@@ -108,9 +108,8 @@ impl Parts {
     pub fn check(&self, entries: &[EntryView], counts: &TlbCounts) -> Result<(), String> {
         for (name, part) in counts.parts.iter() {
             let counting = counting(name, &self.params).ok_or_else(|| format!("no part is called {name}"))?;
-            for law in counting.laws {
-                let (left, right) = (law.sides)(part, counts);
-                need(left == right, || format!("{}: {left} and {right} should be equal: {name} {part:?}", law.name))?;
+            for (law, (left, right)) in counting.laws(part, counts) {
+                need(left == right, || format!("{law}: {left} and {right} should be equal: {name} {part:?}"))?;
             }
         }
         let Some(Baseline { tlb, slots, .. }) = &self.baseline else { return Ok(()) };

@@ -41,6 +41,7 @@ pub const LISTED: ListedTable = ListedTable {
         moves: "none here",
         collisions: "nodes of demand walks that had another block",
     },
+    in_guests: true,
     build: |params, _| Ok(Box::new(Clustered::new(params))),
     ..ListedTable::NEW
 };
@@ -81,7 +82,7 @@ impl Clustered {
     fn new(params: &Params) -> Clustered {
         Clustered {
             tables: HashMap::default(),
-            places: Places::new(),
+            places: Places::of(params),
             free: [Vec::new(), Vec::new()],
             shift: params.int(CL_PAGES.name).trailing_zeros() as u8,
             buckets: params.int(CL_BUCKETS.name) as usize,

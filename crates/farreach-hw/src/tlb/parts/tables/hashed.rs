@@ -56,6 +56,7 @@ pub const LISTED: ListedTable = ListedTable {
         moves: "buckets that were moved by that",
         collisions: "buckets of demand walks that had other pages",
     },
+    in_guests: true,
     build: |params, _| Ok(Box::new(Hashed::new(params)?)),
     ..ListedTable::NEW
 };
@@ -152,7 +153,7 @@ impl Hashed {
     fn new(params: &Params) -> Result<Hashed, String> {
         Ok(Hashed {
             tables: HashMap::default(),
-            places: Places::new(),
+            places: Places::of(params),
             first: params.int(HT_BUCKETS.name) as usize,
             load: params.number(HT_LOAD.name),
             all_sizes: params.text(HT_SIZES.name) == "all",

@@ -21,13 +21,14 @@ pub use keys::{GUEST, HOST, HOST_FRACTURE, HOST_LEVELS, HOST_PAGE, NESTED_TLB, V
 
 use super::nodes::{Entry, Nodes, Pointer, RADIX};
 use super::walk::by_caches;
-use crate::cache::{NodeRead, Port};
+use crate::cache::{NodeRead, Port, Purpose};
 use crate::tlb::contract::Lookup;
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::additions::{Counter, Law};
 use crate::tlb::parts::store::Store;
 use crate::tlb::parts::store::geometry::Geometry;
 use crate::tlb::parts::store::tag_index::Tag;
+use crate::tlb::parts::tables::HostTable;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::{OwnCounts, TlbCounts};
 use farreach_types::params::{Key, Params};
@@ -142,6 +143,8 @@ pub(in crate::tlb) struct Host {
     cache: Option<Store<Pointer>>,
     /// Addresses of its nodes, if references are recorded.
     nodes: Option<Nodes>,
+    /// Its table, if that or the guest's is no radix tree.
+    table: Option<HostTable>,
     /// What it does besides.
     mode: Chosen,
     listed: &'static ListedHost,
@@ -166,16 +169,18 @@ impl Host {
         let names: Vec<_> = listed.counters.iter().map(|counter| counter.name).collect();
         let entries = params.int(NESTED_TLB.name);
         let store = |geometry| Store::new(geometry, params, seed);
+        let leaf = match params.text(HOST_PAGE.name) {
+            "4K" => 0,
+            "2M" => 1,
+            _ => 2,
+        };
         Ok(Some(Host {
-            leaf: match params.text(HOST_PAGE.name) {
-                "4K" => 0,
-                "2M" => 1,
-                _ => 2,
-            },
+            leaf,
             levels: params.int(HOST_LEVELS.name) as u8,
             fracture: params.flag(HOST_FRACTURE.name),
             cache: (entries > 0).then(|| store(Geometry::new(entries, 0)?)).transpose()?,
             nodes: by_caches(params).then(|| Nodes::from(Host::TABLES)),
+            table: HostTable::new(params, seed, RADIX * leaf, counts)?,
             mode,
             listed,
             part: (!names.is_empty()).then(|| counts.parts.add(PART, &names)),
@@ -239,28 +244,62 @@ impl Host {
         mode.switch(to, own);
     }
 
-    /// Translates a guest physical page.
+    /// Translates a guest physical page, for which a walk waits.
     pub fn translate(&mut self, page: Pfn, counts: &mut TlbCounts, port: &mut Port) {
-        let TlbCounts { host_walk: counts, walk_caches, .. } = counts;
-        let page = Vpn(page.0);
-        if let Some(cache) = &mut self.cache {
-            let tag = Tag::of(Asid(0), page, RADIX * self.leaf);
-            let found = cache.find(tag);
-            match found {
-                Some(slot) => cache.touch(slot, 0, &mut self.ignored_report),
-                None => _ = cache.place(tag, Pointer, &mut TlbCounts::default(), &mut self.ignored_report),
+        self.translate_at_once([page].into_iter(), Purpose::Demand, counts, port);
+    }
+
+    /// Translates guest physical pages for one step of the guest's walker (NEC). All are looked up in the nested TLB,
+    /// one after the other; what it does not have is walked for, all at once where the host's table is of that kind.
+    pub fn translate_at_once(
+        &mut self,
+        pages: impl Iterator<Item = Pfn>,
+        purpose: Purpose,
+        counts: &mut TlbCounts,
+        port: &mut Port,
+    ) {
+        for page in pages {
+            if self.is_cached(page) {
+                counts.host_walk.nested_tlb_hits += 1;
+                continue;
             }
-            if found.is_some() {
-                counts.nested_tlb_hits += 1;
-                return;
+            counts.host_walk.walks += 1;
+            match &mut self.table {
+                Some(table) => table.walk(page, purpose, counts),
+                None => self.walk(page, counts, port),
             }
         }
-        counts.walks += 1;
-        counts.references += u64::from(self.levels - self.leaf);
+        if let Some(table) = &mut self.table {
+            table.make(purpose, counts, port);
+        }
+    }
+
+    /// Lines of the guest's table that the walker reads without asking the host, for it knows where they are.
+    pub fn skipped(&self, lines: u64, counts: &mut TlbCounts) {
+        if let Some(table) = &self.table {
+            table.known(lines, counts);
+        }
+    }
+
+    /// Whether the nested TLB has the translation of a page, which it has afterwards.
+    fn is_cached(&mut self, page: Pfn) -> bool {
+        let Some(cache) = &mut self.cache else { return false };
+        let tag = Tag::of(Asid(0), Vpn(page.0), RADIX * self.leaf);
+        let found = cache.find(tag);
+        match found {
+            Some(slot) => cache.touch(slot, 0, &mut self.ignored_report),
+            None => _ = cache.place(tag, Pointer, &mut TlbCounts::default(), &mut self.ignored_report),
+        }
+        found.is_some()
+    }
+
+    /// Walks for a guest physical page, in a radix tree behind another.
+    fn walk(&mut self, page: Pfn, counts: &mut TlbCounts, port: &mut Port) {
+        counts.host_walk.references += u64::from(self.levels - self.leaf);
         let Some(nodes) = &mut self.nodes else { return };
         for level in (self.leaf..self.levels).rev() {
-            let address = nodes.address(Entry::on_the_way(Asid(0), page, level));
-            port.node(NodeRead { level: NodeRead::HOST, address }, walk_caches);
+            let address = nodes.address(Entry::on_the_way(Asid(0), Vpn(page.0), level));
+            port.node(NodeRead { level: NodeRead::HOST, address }, &mut counts.walk_caches);
         }
     }
 }
