@@ -4,6 +4,7 @@
 
 mod ds13;
 mod hw_guests;
+mod hw_nested;
 mod hw_open;
 mod hw_prefetch;
 mod hw_reach;
@@ -45,6 +46,7 @@ const FAMILIES: &[&[Hypothesis]] = &[
     hw_reach::CLAIMS,
     hw_sizes::CLAIMS,
     hw_guests::CLAIMS,
+    hw_nested::CLAIMS,
     hw_open::CLAIMS,
 ];
 

@@ -1,6 +1,6 @@
 //! Which machines can have which tables.
 
-use super::of_host::{HOST_TABLE, chosen_of_host};
+use super::of_host::{HOST_TABLE, of_host};
 use super::{RADIX_TREE, TABLE, TABLES, chosen};
 use crate::tlb::parts::hierarchy::check_native;
 use crate::tlb::parts::hierarchy::cores::CORES;
@@ -47,7 +47,7 @@ pub(in crate::tlb) fn check(params: &Params) -> Result<(), String> {
     if guest == GUEST.default {
         return Err(format!("{what} is not allowed with guest = {guest}: there is no virtual machine; guest must be walk"));
     }
-    if chosen_of_host(params).is_none() {
+    if of_host(name).is_none() {
         let others = TABLES.iter().filter(|table| table.in_guests).map(|table| table.name);
         let all: Vec<_> = [RADIX_TREE].into_iter().chain(others).collect();
         return Err(format!(

@@ -2,7 +2,6 @@
 //! so that a walk has fewer references. With the walk caches of the radix walker.
 
 use super::memory::{OWN, WRITES, counted};
-use super::of_host::HOST_PWC;
 use super::tree::{LEVELS, Merging, Tree};
 use super::{ListedTable, Mapping, Reads, Table};
 use crate::tlb::parts::additions::Counter;
@@ -44,7 +43,7 @@ pub const LISTED: ListedTable = ListedTable {
         collisions: "none here",
         Counter::new("walk_cache_hits", "demand walks that began at a cached entry"),
     },
-    host_keys: &HOST_PWC,
+    has_walk_caches: true,
     in_guests: true,
     build: |params, _| Ok(Box::new(Flat { tree: Tree::new(params, merging(params)?, true)? })),
     ..ListedTable::NEW

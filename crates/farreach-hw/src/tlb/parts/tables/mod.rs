@@ -121,8 +121,8 @@ pub struct ListedTable {
     pub keys: &'static [&'static Key],
     /// Of these, those that are of no use to the table of a host.
     pub guest_keys: &'static [&'static Key],
-    /// Keys that only the table of a host reads, besides those that it has in the place of `keys` ([`OfHost`]).
-    pub host_keys: &'static [&'static Key],
+    /// Whether it has the walk caches of a tree.
+    pub has_walk_caches: bool,
     /// Counters of its own, in `counts.parts.table`.
     pub counters: &'static [Counter],
     /// Laws that its counts keep.
@@ -140,7 +140,7 @@ impl ListedTable {
         about: "",
         keys: &[],
         guest_keys: &[],
-        host_keys: &[],
+        has_walk_caches: false,
         counters: &[],
         laws: &[],
         in_guests: false,

@@ -32,8 +32,11 @@ pub(in crate::tlb) const PART: &str = farreach_types::counts::HOST_TABLE;
 
 const CACHE: Allowed = Allowed::Int { min: 0, max: 65536 };
 
-/// Walk caches of a host's tree, by level from 1.
-pub(super) const HOST_PWC: [&Key; 4] = [
+/// The keys of walk caches that a table itself reads, by level from 1.
+const PWC: [&Key; 4] = [&PWC_PD, &PWC_PDPT, &PWC_PML4, &PWC_PML5];
+
+/// Those of a host's.
+const HOST_PWC: [&Key; 4] = [
     &Key {
         name: "host_pwc_pd",
         default: "0",
@@ -89,7 +92,7 @@ const LAWS: &[Law] = &[Law {
 
 impl OfHost {
     fn new(name: &'static str, listed: &'static ListedTable, mut twins: Vec<(&'static Key, &'static Key)>) -> OfHost {
-        twins.extend(listed.host_keys.iter().filter(|_| name != RADIX_TREE).map(|key| (*key, *key)));
+        twins.extend(HOST_PWC.into_iter().zip(PWC).filter(|_| name != RADIX_TREE && listed.has_walk_caches));
         let priced = |key: &'static Key| twins.iter().find(|(_, of)| of.name == key.name).map(|(twin, _)| *twin);
         let counters = listed.counters.iter().map(|counter| Counter { price: counter.price.and_then(priced), ..*counter });
         let known = Counter::new("known", "lines of the guest's table whose place in system memory was known");
@@ -111,10 +114,7 @@ impl OfHost {
         let mut given = params.as_json().clone();
         given.retain(|name, _| keys.iter().any(|key| key.name == name));
         own.for_each(|key| _ = given.remove(key.name));
-        for (key, of_host) in [PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5].iter().zip(HOST_PWC) {
-            let entries = if params.has(of_host.name) { params.int(of_host.name) } else { 0 };
-            given.insert(key.name.into(), entries.into());
-        }
+        PWC.iter().for_each(|key| _ = given.insert(key.name.into(), 0.into()));
         for (twin, of) in &self.twins {
             given.insert(of.name.into(), params.as_json()[twin.name].clone());
         }

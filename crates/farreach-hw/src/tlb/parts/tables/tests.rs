@@ -1,5 +1,7 @@
 //! All tables: random streams through [`Table`], and whole machines against the radix tree (PT-1).
 
+mod nested;
+
 use super::testing::Bench;
 use super::*;
 use crate::tlb::keys_of;

@@ -5,7 +5,6 @@
 mod regions;
 
 use super::memory::{OWN, PTE, WRITES, counted};
-use super::of_host::HOST_PWC;
 use super::tree::{Merging, Tree};
 use super::{ListedTable, Mapping, Places, Reads, Table, TableLaw};
 use crate::tlb::parts::additions::Counter;
@@ -36,7 +35,7 @@ pub const LISTED: ListedTable = ListedTable {
     about: "arrays with the entries of whole regions, the largest found by registers, and a radix tree (DM)",
     keys: &[&DMT_REGISTERS, &DMT_GUEST_ARRAYS],
     guest_keys: &[&DMT_GUEST_ARRAYS],
-    host_keys: &HOST_PWC,
+    has_walk_caches: true,
     counters: counted! {
         moves: "entries that were moved because the array of a region grew or was joined to another",
         collisions: "none here",
