@@ -92,6 +92,21 @@
 //!   all entries of its arrays move. Arrays of larger sizes are not modelled as frames.
 //! * OW-33 The leaf entries of pages in a group are in the TEA, so the radix tree has no level-1 node for them, but
 //!   the conventional walk has its reference.
+//!
+//! Tables in both dimensions of a virtual machine:
+//!
+//! * OW-40 The host has one table, of process 0, with pages of one size. It maps a page when a walk first needs it or
+//!   when told, before that walk is counted (HW-10), and never moves it.
+//! * OW-41 Host walks of the lines of one guest step are made in the order of the lines. Each finds the caches as the
+//!   one before left them. Lines in one page have a host walk each, or a hit in the nested TLB.
+//! * OW-42 The nested TLB holds pages of the host, of its size. All host walks look it up and fill it, for tables and
+//!   for data. A hit takes no step. It forgets nothing, for the host changes nothing.
+//! * OW-43 Walk caches of the guest hold host addresses: a walk that begins at a hit reads its first node without a
+//!   walk of the host, as CWCs of the guest know ways but no addresses.
+//! * OW-44 Rows of CWTs that the background fetches (EC-7) are counted in their own dimension. Those of the guest lie in
+//!   its memory, so that the host translates them, as all lines of the guest: behind the page, in the background.
+//! * OW-45 Guest tables lie where the caller says. By default pieces take guest frames from 2^35 on, in the order in
+//!   which walks first read them, aligned to their size up to 2 MB, and at least to a line.
 
 pub mod book;
 pub mod clustered;
@@ -101,6 +116,7 @@ pub mod flat;
 pub mod hashed;
 pub mod htab;
 pub mod mementos;
+pub mod nested;
 pub mod radix;
 pub mod walk_caches;
 

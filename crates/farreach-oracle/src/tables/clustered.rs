@@ -1,6 +1,7 @@
 //! CL: hashed chains of nodes for blocks of pages (CL-1 to CL-4).
 
 use super::book::{Book, Pages};
+use super::nested::{Line, Lines, Piece, Reads};
 use super::{Found, Hash, PlainTable};
 use std::collections::BTreeMap;
 
@@ -171,5 +172,34 @@ impl PlainTable for Clustered {
 
     fn counts(&self) -> BTreeMap<&'static str, u64> {
         self.book.all()
+    }
+}
+
+impl Lines for Clustered {
+    fn lines(&self, asid: u32, vpn: u64) -> Reads {
+        let mut reads = Reads::default();
+        let Some(table) = self.tables.get(&asid) else { return reads };
+        let (tag, inline) = (vpn / self.config.pages, self.config.inline);
+        let bucket = self.bucket(asid, tag);
+        let head = if inline { 16 + 8 * self.config.pages } else { 8 };
+        let heads = Piece { asid, part: 0, number: 0, bytes: self.config.buckets * head };
+        let first = Line { piece: heads, offset: bucket as u64 * head };
+        let mut read = |line| reads.steps.push(vec![line]);
+        if !inline || table[bucket].is_empty() {
+            read(first);
+        }
+        for (place, node) in table[bucket].iter().enumerate() {
+            let own = Piece { asid, part: 1, number: node.tag, bytes: self.node_bytes(node) };
+            let header = if inline && place == 0 { first } else { Line { piece: own, offset: 0 } };
+            read(header);
+            if node.tag == tag {
+                let slot = if node.large { 0 } else { vpn % self.config.pages };
+                if slot >= 6 {
+                    read(Line { offset: header.offset + 16 + 8 * slot, ..header });
+                }
+                break;
+            }
+        }
+        reads
     }
 }

@@ -1,7 +1,8 @@
 //! FL: radix trees with merged levels, and today's walk caches (FL-1 to FL-5).
 
 use super::book::{Book, Used};
-use super::radix::{Radix, Shape, span};
+use super::nested::{Line, Lines, Piece, Reads};
+use super::radix::{Passed, Radix, Shape, span};
 use super::{Found, PlainTable};
 use std::collections::BTreeMap;
 
@@ -117,5 +118,20 @@ impl PlainTable for Flat {
 
     fn counts(&self) -> BTreeMap<&'static str, u64> {
         self.book.all()
+    }
+}
+
+impl Lines for Flat {
+    fn lines(&self, asid: u32, vpn: u64) -> Reads {
+        let path = self.tree.path(asid, vpn, self.tree.pages.order(asid, vpn));
+        let held = |level: u8| self.caches[usize::from(level) - 2].has(&(asid, vpn >> span(level)));
+        let cached = path[..path.len() - 1].iter().rposition(|passed| held(passed.low));
+        let line = |passed: &Passed| {
+            let bytes = if passed.low < passed.top { 2 << 20 } else { 4096 };
+            let piece = Piece { asid, part: passed.top.into(), number: vpn >> (span(passed.top) + 9), bytes };
+            Line { piece, offset: 8 * (vpn >> span(passed.low)) % bytes }
+        };
+        let read = &path[cached.map_or(0, |at| at + 1)..];
+        Reads { steps: read.iter().map(|passed| vec![line(passed)]).collect(), known: cached.is_some(), rows: Vec::new() }
     }
 }

@@ -1,6 +1,7 @@
 //! HT: hash tables with open addressing (HT-1 to HT-7).
 
 use super::book::{Book, Pages};
+use super::nested::{Line, Lines, Piece, Reads};
 use super::{Found, Hash, PlainTable, SIZES};
 use std::collections::BTreeMap;
 
@@ -244,5 +245,23 @@ impl PlainTable for Hashed {
 
     fn counts(&self) -> BTreeMap<&'static str, u64> {
         self.book.all()
+    }
+}
+
+impl Lines for Hashed {
+    fn lines(&self, asid: u32, vpn: u64) -> Reads {
+        let mut reads = Reads::default();
+        for &order in &self.config.order {
+            let skipped = !self.config.all_sizes && !self.pages.has(asid, order);
+            let Some(table) = self.tables.get(&(asid, order)).filter(|_| !skipped) else { continue };
+            let (read, found) = self.search(asid, vpn, order);
+            let probes = self.probes(asid, split(vpn, order).0, table.len()).take(read as usize);
+            let piece = Piece { asid, part: order.into(), number: table.len(), bytes: 64 * table.len() };
+            reads.steps.extend(probes.map(|at| vec![Line { piece, offset: 64 * at as u64 }]));
+            if found {
+                break;
+            }
+        }
+        reads
     }
 }

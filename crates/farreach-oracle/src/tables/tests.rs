@@ -3,6 +3,7 @@
 mod cuckoo;
 mod hand;
 mod laws;
+mod nested;
 mod random;
 mod trees;
 

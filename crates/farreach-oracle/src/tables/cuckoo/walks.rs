@@ -1,6 +1,7 @@
 //! Walk tables, their caches, and walks of elastic cuckoo tables (EC-5 to EC-8).
 
 use super::super::book::Used;
+use super::super::nested::{Line, Lines, Piece, Reads};
 use super::super::{Found, SIZES};
 use super::{Cuckoo, split};
 use std::collections::BTreeMap;
@@ -160,5 +161,47 @@ impl Cuckoo {
         let fetched = self.headers.fetch(asid, vpn, order, kind);
         self.book.add("cwt_references", fetched);
         self.book.walk(references, 1)
+    }
+}
+
+impl Lines for Cuckoo {
+    fn lines(&self, asid: u32, vpn: u64) -> Reads {
+        let d = self.config.ways;
+        let line = |order: u8, way: u64| {
+            let (tag, _) = split(vpn, order);
+            let (new, at) = self.route(asid, order, way, tag);
+            let table = &self.tables[&(asid, order)];
+            let n = if new { table.next.as_ref().unwrap().0.n } else { table.now.n };
+            let number = (table.generation + u64::from(new)) * d + way;
+            Line { piece: Piece { asid, part: order.into(), number, bytes: 64 * n }, offset: 64 * at as u64 }
+        };
+        let all = |order: u8| (0..d).map(|way| line(order, way)).collect::<Vec<_>>();
+        let direct = |order: u8| {
+            let way = self.headers.way(asid, order, split(vpn, order).0);
+            way.map_or(Vec::new(), |way| vec![line(order, way)])
+        };
+        let says = |order: u8| self.headers.says(1, asid, vpn, order);
+        let step = match self.reads(asid, vpn).0 {
+            "size" => all(0),
+            "direct" => direct(9),
+            "both" => [all(0), direct(9)].concat(),
+            "none" => Vec::new(),
+            "by_pud" => {
+                let several = [0, 9].into_iter().filter(|&order| says(order)).flat_map(all);
+                several.chain(direct(18).into_iter().filter(|_| says(18))).collect()
+            }
+            _ => SIZES.into_iter().filter(|&order| self.tables.contains_key(&(asid, order))).flat_map(all).collect(),
+        };
+        let (kind, cached) = (self.reads(asid, vpn).0, |which: usize| self.headers.cached(which, asid, vpn));
+        let is_fetched = |which: &usize| {
+            let looked_up = *which == 0 || ["complete", "by_pud"].contains(&kind);
+            let has_row = *which == 1 || self.pages.order(asid, vpn) != Some(18);
+            looked_up && has_row && !cached(*which) && self.headers.cached[*which].has_room()
+        };
+        let row = |which: usize| {
+            let piece = Piece { asid, part: 64 + which as u64, number: vpn >> ROW[which], bytes: 64 };
+            Line { piece, offset: 0 }
+        };
+        Reads { steps: vec![step], known: false, rows: (0..2).filter(is_fetched).map(row).collect() }
     }
 }
