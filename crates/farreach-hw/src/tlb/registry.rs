@@ -122,8 +122,9 @@ impl Counting {
 /// The counters of the part that a result of this machine names so; `None`: it has no such part.
 pub fn counting(name: &str, params: &Params) -> Option<Counting> {
     match name {
-        tables::PART => tables::chosen(params)
-            .map(|part| Counting { table_laws: part.laws, ..Counting::new(part.counters, &[]) }),
+        tables::PART => {
+            tables::chosen(params).map(|part| Counting { table_laws: part.laws, ..Counting::new(part.counters, &[]) })
+        }
         HOST_TABLE_PART => tables::chosen_of_host(params).map(|part| Counting {
             counters: &part.counters,
             laws: part.laws,

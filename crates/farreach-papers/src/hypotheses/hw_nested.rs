@@ -65,11 +65,8 @@ pub(super) fn hashed(results: &Results, set: &Set) -> Finding {
 /// H-HW-23 in virtual machines.
 pub(super) fn dmt(results: &Results, set: &Set) -> Finding {
     let references = tally(walked(results, set, TREES), |p| {
-        let [[each, _], [paged, _], [trees, _]] = [
-            nested(results, &p.name, DMT)?,
-            nested(results, &p.name, DMT_PAGED)?,
-            nested(results, &p.name, TREES)?,
-        ];
+        let [[each, _], [paged, _], [trees, _]] =
+            [nested(results, &p.name, DMT)?, nested(results, &p.name, DMT_PAGED)?, nested(results, &p.name, TREES)?];
         let text = format!("{each:.2} a walk, {paged:.2} with arrays in pages of the host, radix {trees:.2}");
         Some((reached(each <= 2.05, each < trees), text))
     });
@@ -89,8 +86,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 caches, with which programs are 9.2 % faster, is not built",
         studies: &["since-guests"],
         judge: |results, set| {
-            let of =
-                |machine| mean(walked(results, set, TREES).map(|p| Some(nested(results, &p.name, machine)?[0])));
+            let of = |machine| mean(walked(results, set, TREES).map(|p| Some(nested(results, &p.name, machine)?[0])));
             let (Some(flat), Some(trees)) = (of(FLAT), of(TREES)) else { return untestable("it was not run.") };
             let cycles = times(results, set, [TREES_CACHES, FLAT_CACHES], walk_cycles)
                 .map_or(String::new(), |n| format!("; walks through caches are {n:.3} times as short"));

@@ -183,6 +183,11 @@ impl Walker {
         }
     }
 
+    /// Whether the host has a table of all pages together.
+    pub fn host_has_table(&self) -> bool {
+        self.host.as_ref().is_some_and(Host::has_table)
+    }
+
     /// Whether the host is told of changes of the guest's page table.
     pub fn follows_changes(&self) -> bool {
         self.host.as_ref().is_some_and(Host::follows)

@@ -45,7 +45,9 @@ pub(in crate::tlb) fn check(params: &Params) -> Result<(), String> {
     }
     let what = format!("{} = {name}", HOST_TABLE.name);
     if guest == GUEST.default {
-        return Err(format!("{what} is not allowed with guest = {guest}: there is no virtual machine; guest must be walk"));
+        return Err(format!(
+            "{what} is not allowed with guest = {guest}: there is no virtual machine; guest must be walk"
+        ));
     }
     if of_host(name).is_none() {
         let others = TABLES.iter().filter(|table| table.in_guests).map(|table| table.name);

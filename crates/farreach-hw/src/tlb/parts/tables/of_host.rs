@@ -94,7 +94,8 @@ impl OfHost {
     fn new(name: &'static str, listed: &'static ListedTable, mut twins: Vec<(&'static Key, &'static Key)>) -> OfHost {
         twins.extend(HOST_PWC.into_iter().zip(PWC).filter(|_| name != RADIX_TREE && listed.has_walk_caches));
         let priced = |key: &'static Key| twins.iter().find(|(_, of)| of.name == key.name).map(|(twin, _)| *twin);
-        let counters = listed.counters.iter().map(|counter| Counter { price: counter.price.and_then(priced), ..*counter });
+        let counters =
+            listed.counters.iter().map(|counter| Counter { price: counter.price.and_then(priced), ..*counter });
         let known = Counter::new("known", "lines of the guest's table whose place in system memory was known");
         OfHost {
             name,

@@ -14,20 +14,19 @@ mod keys;
 mod merged;
 #[cfg(test)]
 mod tests;
+mod translate;
 
 pub(in crate::tlb) use check::{Entries, check};
 pub(in crate::tlb) use keys::KEYS;
 pub use keys::{GUEST, HOST, HOST_FRACTURE, HOST_LEVELS, HOST_PAGE, NESTED_TLB, VM_EXIT_CYCLES};
 
-use super::nodes::{Entry, Nodes, Pointer, RADIX};
+use super::nodes::{Nodes, Pointer, RADIX};
 use super::walk::by_caches;
-use crate::cache::{NodeRead, Port, Purpose};
 use crate::tlb::contract::Lookup;
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::additions::{Counter, Law};
 use crate::tlb::parts::store::Store;
 use crate::tlb::parts::store::geometry::Geometry;
-use crate::tlb::parts::store::tag_index::Tag;
 use crate::tlb::parts::tables::HostTable;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::{OwnCounts, TlbCounts};
@@ -200,6 +199,11 @@ impl Host {
         self.fracture.then_some(RADIX * self.leaf)
     }
 
+    /// Whether it has a table of all pages together.
+    pub fn has_table(&self) -> bool {
+        self.table.is_some()
+    }
+
     /// Whether it is told of changes of the guest's page table.
     pub fn follows(&self) -> bool {
         self.listed.follows
@@ -242,65 +246,6 @@ impl Host {
     pub fn switch(&mut self, to: Asid, counts: &mut TlbCounts) {
         let (mode, own) = self.mode(counts);
         mode.switch(to, own);
-    }
-
-    /// Translates a guest physical page, for which a walk waits.
-    pub fn translate(&mut self, page: Pfn, counts: &mut TlbCounts, port: &mut Port) {
-        self.translate_at_once([page].into_iter(), Purpose::Demand, counts, port);
-    }
-
-    /// Translates guest physical pages for one step of the guest's walker (NEC). All are looked up in the nested TLB,
-    /// one after the other; what it does not have is walked for, all at once where the host's table is of that kind.
-    pub fn translate_at_once(
-        &mut self,
-        pages: impl Iterator<Item = Pfn>,
-        purpose: Purpose,
-        counts: &mut TlbCounts,
-        port: &mut Port,
-    ) {
-        for page in pages {
-            if self.is_cached(page) {
-                counts.host_walk.nested_tlb_hits += 1;
-                continue;
-            }
-            counts.host_walk.walks += 1;
-            match &mut self.table {
-                Some(table) => table.walk(page, purpose, counts),
-                None => self.walk(page, counts, port),
-            }
-        }
-        if let Some(table) = &mut self.table {
-            table.make(purpose, counts, port);
-        }
-    }
-
-    /// Lines of the guest's table that the walker reads without asking the host, for it knows where they are.
-    pub fn skipped(&self, lines: u64, counts: &mut TlbCounts) {
-        if let Some(table) = &self.table {
-            table.known(lines, counts);
-        }
-    }
-
-    /// Whether the nested TLB has the translation of a page, which it has afterwards.
-    fn is_cached(&mut self, page: Pfn) -> bool {
-        let Some(cache) = &mut self.cache else { return false };
-        let tag = Tag::of(Asid(0), Vpn(page.0), RADIX * self.leaf);
-        let found = cache.find(tag);
-        match found {
-            Some(slot) => cache.touch(slot, 0, &mut self.ignored_report),
-            None => _ = cache.place(tag, Pointer, &mut TlbCounts::default(), &mut self.ignored_report),
-        }
-        found.is_some()
-    }
-
-    /// Walks for a guest physical page, in a radix tree behind another.
-    fn walk(&mut self, page: Pfn, counts: &mut TlbCounts, port: &mut Port) {
-        counts.host_walk.references += u64::from(self.levels - self.leaf);
-        let Some(nodes) = &mut self.nodes else { return };
-        for level in (self.leaf..self.levels).rev() {
-            let address = nodes.address(Entry::on_the_way(Asid(0), Vpn(page.0), level));
-            port.node(NodeRead { level: NodeRead::HOST, address }, &mut counts.walk_caches);
-        }
     }
 }
 

@@ -160,9 +160,11 @@ fn each_step_of_the_guest_waits_for_the_host() {
 /// The hand-worked case of FL-6, NFL and L5: `g(h+1)+h`, which is the same rule with a line a step.
 #[test]
 fn trees_in_trees() {
-    let flat = |guest: &str, host: &str| json!({
-        "table": "flat", "flatten": guest, "host_table": "flat", "host_flatten": host,
-    });
+    let flat = |guest: &str, host: &str| {
+        json!({
+            "table": "flat", "flatten": guest, "host_table": "flat", "host_flatten": host,
+        })
+    };
     for (given, g, h) in [
         (flat("l4l3+l2l1", "l4l3+l2l1"), 2, 2),
         (flat("l2l1", "l4l3+l2l1"), 3, 2),
@@ -306,7 +308,9 @@ fn tlbs_are_those_of_nested_radix_trees() {
         laws(&*other, &given.to_string());
         let counts = other.counts();
         assert!(counts.walk.walks > 500 && counts.host_walk.walks > 500, "{given}");
-        for (part, key, walks) in [(PART, "table", counts.walk.walks), (HOST_PART, "host_table", counts.host_walk.walks)] {
+        for (part, key, walks) in
+            [(PART, "table", counts.walk.walks), (HOST_PART, "host_table", counts.host_walk.walks)]
+        {
             let Some(name) = given.get(key).and_then(Json::as_str) else { continue };
             for law in listed(name).unwrap().laws {
                 let (left, right) = (law.sides)(counts.parts.get(part).unwrap(), walks);
