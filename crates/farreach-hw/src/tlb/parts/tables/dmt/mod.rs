@@ -57,7 +57,6 @@ pub const LISTED: ListedTable = ListedTable {
         }))
     },
     in_guests: true,
-    ..ListedTable::NEW
 };
 
 const COVERED: usize = OWN;
