@@ -4,7 +4,8 @@
 //!   lookup.
 //! * HW-3: an addition that answers fills the TLBs as a walk does, so that their entries are those of the machine
 //!   without it.
-//! * PT-1: a page table changes no miss. Nor do walk caches (WC), nor a host with a merged table (SHD, AGI).
+//! * PT-1: a page table changes no miss, in neither dimension. Nor do walk caches (WC), nor a host with a merged table
+//!   (SHD, AGI).
 //! * The laws that each part declares, such as PB-10.
 
 use crate::subject::{Subject, capacity};
@@ -49,6 +50,7 @@ impl Parts {
         let has_default = |name: &str, default: &str| !params.has(name) || params.text(name) == default;
         let has_parts = !additions.is_empty()
             || table.is_some()
+            || !has_default(tables::HOST_TABLE.name, tables::HOST_TABLE.default)
             || !has_default(walk_caches::PWC_KIND.name, walk_caches::PWC_KIND.default)
             || host.is_some_and(|host| host.follows);
         let baseline = (has_parts && comparable).then(|| {
@@ -108,9 +110,8 @@ impl Parts {
     pub fn check(&self, entries: &[EntryView], counts: &TlbCounts) -> Result<(), String> {
         for (name, part) in counts.parts.iter() {
             let counting = counting(name, &self.params).ok_or_else(|| format!("no part is called {name}"))?;
-            for law in counting.laws {
-                let (left, right) = (law.sides)(part, counts);
-                need(left == right, || format!("{}: {left} and {right} should be equal: {name} {part:?}", law.name))?;
+            for (law, (left, right)) in counting.laws(part, counts) {
+                need(left == right, || format!("{law}: {left} and {right} should be equal: {name} {part:?}"))?;
             }
         }
         let Some(Baseline { tlb, slots, .. }) = &self.baseline else { return Ok(()) };
@@ -133,7 +134,9 @@ fn without(subject: &Subject) -> (Box<dyn Tlb>, usize) {
     let mut given = subject.params.as_json().clone();
     let host = subject.params.has(host::HOST.name).then_some(&host::HOST);
     let host = host.filter(|_| host::chosen(&subject.params).is_some_and(|host| host.follows));
-    for key in [&additions::BEHIND, &tables::TABLE, &walk_caches::PWC_KIND].into_iter().chain(host) {
+    let of_host = subject.params.has(tables::HOST_TABLE.name).then_some(&tables::HOST_TABLE);
+    let parts = [&additions::BEHIND, &tables::TABLE, &walk_caches::PWC_KIND];
+    for key in parts.into_iter().chain(host).chain(of_host) {
         given.insert(key.name.to_owned(), key.default.into());
     }
     let keys = keys_of(subject.design, &given);

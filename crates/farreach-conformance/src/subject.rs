@@ -123,7 +123,7 @@ impl Traits {
             perforated: word("second_level") == "perforated",
             walks: p.has("walk_levels"),
             random: p.as_json().values().any(|value| value.as_str().is_some_and(|v| ["random", "lfsr"].contains(&v))),
-            hashed: tables::chosen(p).is_some(),
+            hashed: tables::chosen(p).is_some() || !["", "radix"].contains(&word(tables::HOST_TABLE.name)),
             one_way: capacity(p) == 1 || p.has("ways") && p.int("ways") == 1,
             capacity: if opaque && entries == 0 { 64 } else { entries },
             page,

@@ -9,8 +9,8 @@ use super::cycles::price;
 use super::keys;
 use farreach_hw::cache::levels;
 use farreach_hw::tlb::additions::{BACKGROUND_WEIGHT, Counter};
-use farreach_hw::tlb::{counting, tables};
-use farreach_types::counts::{Answered, LedgerLine, PartCounts, TlbCounts};
+use farreach_hw::tlb::counting;
+use farreach_types::counts::{Answered, HOST_TABLE, LedgerLine, PartCounts, TABLE, TlbCounts};
 use farreach_types::params::Params;
 
 /// References by what answered them, each at its latency.
@@ -49,14 +49,20 @@ fn cycles_of(name: &str, part: &PartCounts, params: &Params) -> [f64; 3] {
     [waiting, background, priced.sum()]
 }
 
-/// Cycles of the page table, if it is no radix tree: of walks.
+/// Whether a part is a page table that is no radix tree, in either dimension.
+fn is_table(name: &str) -> bool {
+    [TABLE, HOST_TABLE].contains(&name)
+}
+
+/// Cycles of page tables that are no radix trees: of walks.
 pub(super) fn table_cycles(counts: &TlbCounts, params: &Params) -> f64 {
-    counts.parts.get(tables::PART).map_or(0.0, |part| cycles_of(tables::PART, part, params).iter().sum())
+    let tables = counts.parts.iter().filter(|(name, _)| is_table(name));
+    tables.map(|(name, part)| cycles_of(name, part, params).iter().sum::<f64>()).sum()
 }
 
 /// Cycles of the additions, and of a second level that counts by itself.
 pub(super) fn addition_cycles(counts: &TlbCounts, params: &Params) -> f64 {
-    let additions = counts.parts.iter().filter(|(name, _)| *name != tables::PART);
+    let additions = counts.parts.iter().filter(|(name, _)| !is_table(name));
     additions.map(|(name, part)| cycles_of(name, part, params).iter().sum::<f64>()).sum()
 }
 

@@ -38,6 +38,10 @@ pub fn reference() -> Vec<PartKeys> {
     parts.extend(additions.map(|a| choice("Additions to a hierarchy", &additions::BEHIND, a.name, a.about, a.keys)));
     let tables = tables::TABLES.iter();
     parts.extend(tables.map(|t| choice("Page tables of a hierarchy", &tables::TABLE, t.name, t.about, t.keys)));
+    let of_hosts = tables::TABLES.iter().filter_map(|t| Some((t, tables::of_host(t.name)?)));
+    parts.extend(
+        of_hosts.map(|(t, h)| choice("Page tables of a host", &tables::HOST_TABLE, t.name, t.about, &h.keys[..])),
+    );
     let seconds = second_levels::SECOND_LEVELS.iter();
     let key = &second_levels::SECOND_LEVEL;
     parts.extend(seconds.map(|s| choice("Second levels of a hierarchy", key, s.name, s.about, s.keys)));

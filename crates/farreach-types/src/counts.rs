@@ -67,7 +67,7 @@ mod parts;
 mod tlb;
 
 pub use caches::{Answered, CacheCounts, LineCounts, WalkCaches};
-pub use parts::{MemoryCounts, PartCounts, Parts, StepCounts, TABLE};
+pub use parts::{HOST_TABLE, MemoryCounts, PartCounts, Parts, StepCounts, TABLE};
 pub use tlb::{HostWalkCounts, RangeCounts, SegmentCounts, ShootdownCounts, TlbCounts, WalkCounts, WalkDistances};
 
 /// Memory in bytes, at the moment named.

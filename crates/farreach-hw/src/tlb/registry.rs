@@ -9,8 +9,9 @@ use super::parts::hierarchy::host::{self, HOST};
 use super::parts::hierarchy::walk_caches::{self, PWC_KIND};
 use super::parts::second_levels::{self, SECOND_LEVEL, anchor::ANCHOR_EPOCH, clustered::CLUSTER_BESIDE};
 use super::parts::store::policies::{self, L2_REPLACEMENT};
-use super::parts::tables::{self, TABLE, TABLE_SCOPE};
+use super::parts::tables::{self, DMT_GUEST_ARRAYS, HOST_TABLE, TABLE, TABLE_SCOPE, TableLaw};
 use crate::cache::replacement::{self, CACHE_L2_REPLACEMENT};
+use farreach_types::counts::{HOST_TABLE as HOST_TABLE_PART, PartCounts, TlbCounts};
 use farreach_types::params::{Key, Params};
 use serde_json::{Map, Value as Json};
 
@@ -42,6 +43,7 @@ pub type Choice = (&'static Key, fn(&str) -> Option<&'static [&'static Key]>);
 pub const CHOICES: [Choice; 7] = [
     (&BEHIND, |name| additions::listed(name).map(|listed| listed.keys)),
     (&TABLE, |name| tables::listed(name).map(|listed| listed.keys)),
+    (&HOST_TABLE, |name| tables::of_host(name).map(|table| &table.keys[..])),
     (&SECOND_LEVEL, second_levels::keys),
     (&L2_REPLACEMENT, |name| policies::listed(name).map(|listed| listed.keys)),
     (&PWC_KIND, |name| walk_caches::listed(name).map(|listed| listed.keys)),
@@ -50,7 +52,7 @@ pub const CHOICES: [Choice; 7] = [
 ];
 
 /// Keys that came after results of the parts that they belong to. Results do not name them at their defaults (HW-4).
-const LATER: [&Key; 4] = [&RUN_BEYOND, &CLUSTER_BESIDE, &TABLE_SCOPE, &ANCHOR_EPOCH];
+const LATER: [&Key; 5] = [&RUN_BEYOND, &CLUSTER_BESIDE, &TABLE_SCOPE, &ANCHOR_EPOCH, &DMT_GUEST_ARRAYS];
 
 /// The keys of a design in a machine with these values: its own, and those of the parts that the values choose. Another
 /// second level than arrays of pages has no use for their keys.
@@ -86,7 +88,7 @@ pub fn idle_choices(params: &Params) -> impl Iterator<Item = &'static str> {
     let choices = CHOICES.iter().map(|(key, _)| *key).filter(|key| key.name != HOST.name);
     let idle = choices.chain(LATER).filter(move |key| is_default(key));
     // It prices parts alone.
-    let no_parts = is_default(&BEHIND) && is_default(&TABLE);
+    let no_parts = is_default(&BEHIND) && is_default(&TABLE) && is_default(&HOST_TABLE);
     idle.chain(Some(&BACKGROUND_WEIGHT).filter(|_| no_parts)).map(|key| key.name)
 }
 
@@ -95,20 +97,46 @@ pub fn idle_choices(params: &Params) -> impl Iterator<Item = &'static str> {
 pub struct Counting {
     /// Its counters.
     pub counters: &'static [Counter],
-    /// The laws that they keep.
-    pub laws: &'static [Law],
+    laws: &'static [Law],
+    table_laws: &'static [TableLaw],
+    /// The walks that laws of tables speak of.
+    walks: fn(&TlbCounts) -> u64,
+}
+
+impl Counting {
+    fn new(counters: &'static [Counter], laws: &'static [Law]) -> Counting {
+        Counting { counters, laws, table_laws: &[], walks: |counts| counts.walk.walks }
+    }
+
+    /// The laws that its counters keep, by name, with what must be equal.
+    pub fn laws<'a>(
+        &'a self,
+        part: &'a PartCounts,
+        counts: &'a TlbCounts,
+    ) -> impl Iterator<Item = (&'static str, (u64, u64))> + 'a {
+        let laws = self.laws.iter().map(|law| (law.name, (law.sides)(part, counts)));
+        let of_table = |law: &TableLaw| (law.name, (law.sides)(part, (self.walks)(counts)));
+        laws.chain(self.table_laws.iter().map(of_table))
+    }
 }
 
 /// The counters of the part that a result of this machine names so; `None`: it has no such part.
 pub fn counting(name: &str, params: &Params) -> Option<Counting> {
-    let of = |counters, laws| Some(Counting { counters, laws });
     match name {
-        tables::PART => tables::chosen(params).and_then(|part| of(part.counters, part.laws)),
-        walk_caches::PART => walk_caches::chosen(params).and_then(|part| of(part.counters, part.laws)),
-        host::PART => host::chosen(params).and_then(|part| of(part.counters, part.laws)),
+        tables::PART => {
+            tables::chosen(params).map(|part| Counting { table_laws: part.laws, ..Counting::new(part.counters, &[]) })
+        }
+        HOST_TABLE_PART => tables::chosen_of_host(params).map(|part| Counting {
+            counters: &part.counters,
+            laws: part.laws,
+            table_laws: part.table_laws,
+            walks: |counts| counts.host_walk.walks,
+        }),
+        walk_caches::PART => walk_caches::chosen(params).map(|part| Counting::new(part.counters, part.laws)),
+        host::PART => host::chosen(params).map(|part| Counting::new(part.counters, part.laws)),
         name => match second_levels::listed(name) {
-            Some(part) => of(part.counters, part.laws),
-            None => additions::listed(name).and_then(|part| of(part.counters, part.laws)),
+            Some(part) => Some(Counting::new(part.counters, part.laws)),
+            None => additions::listed(name).map(|part| Counting::new(part.counters, part.laws)),
         },
     }
 }

@@ -93,6 +93,17 @@ const LISTED: &[(&str, &str)] = &[
     ("hierarchy", "l1d=4K:8/4+2M:2,l1i=4K:8+2M:2,l2=4K|2M:16/4,second_level=perforated,prf_bitmaps=2"),
     ("hierarchy", "l1d=4K|1M:8/4,l1i=4K:4+2M:1,l2=4K:8+2M:2,second_level=perforated,prf_bitmaps=0,pwc_pd=2"),
     ("hierarchy", "l1d=4K:8/4,l1i=4K:8,l2=4K|2M:16/4,second_level=anchor,anchor_epoch=300,anchor_distance=4"),
+    ("hierarchy", "l1d=4K:8/4,l1i=4K:8,l2=4K:16/4,guest=walk,table=cuckoo,ec_entries=4,cwc_pmd=1,nested_tlb=4"),
+    (
+        "hierarchy",
+        "l1d=4K:8/4+64K:4,l1i=4K:8,l2=4K|64K|1M:32/4,guest=walk,table=hashed,ht_buckets=4,host_table=clustered,\
+         host_cl_buckets=8,host_page=2M",
+    ),
+    (
+        "hierarchy",
+        "l1d=4K:8/4,l1i=4K:8,l2=4K:16/4,guest=walk,table=flat,pwc_pdpt=2,host_table=dmt,host_dmt_registers=1,\
+         host_pwc_pd=2",
+    ),
     ("integrated", "entries=16"),
     ("integrated", "entries=16,factor=4,sizes=4K+16K+64K+1M"),
     ("integrated", "entries=16,preload=region,replacement=lru"),
@@ -176,9 +187,11 @@ fn add_parts(first: &str, varied: bool, into: &mut Vec<Configuration>) {
     let tables = tables::TABLES.iter().map(|listed| (&tables::TABLE, listed.name, listed.keys));
     let caches = walk_caches::KINDS.iter().map(|listed| (&walk_caches::PWC_KIND, listed.name, listed.keys));
     let hosts = host::HOSTS.iter().map(|listed| (&host::HOST, listed.name, listed.keys));
-    for (choice, name, keys) in additions.chain(tables).chain(caches).chain(hosts) {
+    let of_hosts = tables::TABLES.iter().filter_map(|listed| tables::of_host(listed.name));
+    let of_hosts = of_hosts.map(|table| (&tables::HOST_TABLE, table.name, &table.keys[..]));
+    for (choice, name, keys) in additions.chain(tables).chain(caches).chain(hosts).chain(of_hosts) {
         let mut chosen = format!("{first},{}={name}", choice.name);
-        if choice.name == host::HOST.name && !first.contains("guest=") {
+        if choice.name.starts_with("host") && !first.contains("guest=") {
             chosen.push_str(",guest=walk");
         }
         let arrays = keys.iter().filter(|key| key.name.ends_with("_entries"));

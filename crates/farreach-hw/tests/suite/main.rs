@@ -2,6 +2,7 @@
 
 mod coalesce_oracle;
 mod mmu_oracle;
+mod nested_oracle;
 mod opt;
 mod oracle_golden;
 mod parts_oracle;

@@ -132,6 +132,10 @@ impl Lines for Flat {
             Line { piece, offset: 8 * (vpn >> span(passed.low)) % bytes }
         };
         let read = &path[cached.map_or(0, |at| at + 1)..];
-        Reads { steps: read.iter().map(|passed| vec![line(passed)]).collect(), known: cached.is_some() }
+        Reads {
+            steps: read.iter().map(|passed| vec![line(passed)]).collect(),
+            known: cached.is_some(),
+            rows: Vec::new(),
+        }
     }
 }

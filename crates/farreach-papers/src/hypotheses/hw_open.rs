@@ -15,8 +15,6 @@ macro_rules! open {
 pub(super) const CLAIMS: &[Hypothesis] = open![
     "H-HW-11" Main "Prefetching between cores removes 19 to 90 % of the data TLB misses of parallel programs"
         "additions are for one core (HW-12), and no prefetcher hands misses to another."
-    "H-HW-25" Main "Nested elastic cuckoo tables walk in 3 steps of 24, and are 1.19 times as fast"
-        "these tables are not defined in virtual machines (HW-12)."
     "H-HW-27" Main "Partitioned caches for a TLB in memory are 85 % faster with two processes on eight cores"
         "caches have no partitions, and additions are for one core (HW-12)."
     "H-HW-30" Main "Slices of a shared second level are as near as a private one"

@@ -5,6 +5,7 @@
 mod ds13;
 mod hw_cores;
 mod hw_guests;
+mod hw_nested;
 mod hw_open;
 mod hw_prefetch;
 mod hw_reach;
@@ -47,6 +48,7 @@ const FAMILIES: &[&[Hypothesis]] = &[
     hw_sizes::CLAIMS,
     hw_guests::CLAIMS,
     hw_cores::CLAIMS,
+    hw_nested::CLAIMS,
     hw_open::CLAIMS,
 ];
 

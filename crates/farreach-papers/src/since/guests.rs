@@ -1,14 +1,63 @@
-//! Virtual machines: walks in two dimensions, a merged table, and both.
+//! Virtual machines: walks in two dimensions, a merged table, and both; and other page tables in both dimensions.
 
 use super::*;
 
 pub(crate) const STUDY: Study = Study {
     id: "since-guests",
     title: "Virtual machines: nested, shadow and agile paging: walks, traps, cycles",
-    rules: "SHD-1, SHD-2, AGI-1 to AGI-3",
-    plan: |_, set| grid(few(set), &[BASE, NESTED, SHADOW, AGILE]),
+    rules: "SHD-1, SHD-2, AGI-1 to AGI-3, DM-2, FL-1",
+    plan: |_, set| {
+        let mut wanted = grid(few(set), &[BASE, NESTED, SHADOW, AGILE]);
+        wanted.extend(grid(few(set), &NESTED_TABLES.map(|t| t.1)));
+        wanted.extend(grid(few(set), &[TREES_CACHES, HASHED_CACHES, FLAT_CACHES, CUCKOO_CACHES, DMT_CACHES]));
+        wanted.extend(grid(few(set), &[TREES_HUGE, CUCKOO_HUGE]));
+        wanted
+    },
     section,
 };
+
+/// Radix trees in both dimensions, with the walk caches of the presets in both.
+pub(crate) const TREES: &str = "since/nested-flat:flatten=none,host_flatten=none";
+/// The same through caches.
+pub(crate) const TREES_CACHES: &str = "since/nested-flat:flatten=none,host_flatten=none,walk_cost=caches";
+/// With superpages in both dimensions.
+pub(crate) const TREES_HUGE: &str =
+    "since/nested-flat:flatten=none,host_flatten=none,walk_cost=caches,placement=thp,host_page=2M";
+/// Flattened in both dimensions.
+pub(crate) const FLAT: &str = "since/nested-flat";
+/// Through caches.
+pub(crate) const FLAT_CACHES: &str = "since/nested-flat:walk_cost=caches";
+/// Elastic cuckoo tables in both dimensions.
+pub(crate) const CUCKOO: &str = "since/nested-cuckoo";
+/// Through caches.
+pub(crate) const CUCKOO_CACHES: &str = "since/nested-cuckoo:walk_cost=caches";
+/// With superpages in both dimensions.
+pub(crate) const CUCKOO_HUGE: &str = "since/nested-cuckoo:walk_cost=caches,placement=thp,host_page=2M";
+/// Hashed tables in both dimensions, half full at most, through caches.
+pub(crate) const HASHED_CACHES: &str = "since/nested-hashed:ht_load=0.5,host_ht_load=0.5,walk_cost=caches";
+/// DMT in both dimensions.
+pub(crate) const DMT: &str = "since/nested-dmt";
+/// Through caches.
+pub(crate) const DMT_CACHES: &str = "since/nested-dmt:walk_cost=caches";
+/// Without the paravirtual arrays: three references, as two levels of virtual machines have.
+pub(crate) const DMT_PAGED: &str = "since/nested-dmt:dmt_guest_arrays=paged";
+
+/// Tables in both dimensions.
+pub(crate) const NESTED_TABLES: [(&str, &str); 6] = [
+    ("radix", TREES),
+    ("hashed", "since/nested-hashed"),
+    ("cuckoo", CUCKOO),
+    ("flattened", FLAT),
+    ("dmt", DMT),
+    ("dmt, arrays in pages", DMT_PAGED),
+];
+
+/// References and steps a walk, in both dimensions.
+pub(crate) fn nested(results: &Results, program: &str, machine: &str) -> Option<[f64; 2]> {
+    let tlb = &results.machine(program, machine)?.counts.tlb;
+    let per = |n: u64| n as f64 / tlb.misses as f64;
+    (tlb.misses > 0).then(|| [per(tlb.table_references()), per(tlb.table_steps())])
+}
 
 /// A merged table.
 pub(crate) const SHADOW: &str = "since/shadow";
@@ -65,6 +114,25 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         table.row(&p.name, cells);
     }
     section.tables.push(table);
+    for (title, which) in [
+        ("Tables in both dimensions: references a walk", 0),
+        ("Tables in both dimensions: steps a walk, references made at once being one", 1),
+    ] {
+        let mut table = Table::new(title, "program");
+        for (name, _) in NESTED_TABLES {
+            table.column(name, Origin::Measured, "a walk");
+        }
+        for p in few(set) {
+            let cell = |(_, m): (_, &str)| Cell::from(nested(results, &p.name, m).map(|both| both[which]));
+            table.row(&p.name, NESTED_TABLES.map(cell).into());
+        }
+        section.tables.push(table);
+    }
+    section.note(
+        "Tables in both dimensions have walk caches of 32, 4 and 2 entries in each, or cached rows of walk tables, and \
+         no nested TLB. Hashed tables have none. Where arrays of DMT lie in pages of the host, a walk makes three \
+         references; so does a guest of a guest, which is not built.",
+    );
     section.note(
         "A trap costs 2000 cycles, in cycles of translation. Agile paging walks a node in two dimensions once the \
          guest wrote it twice within an epoch of 10^8 instructions, and merges it again after an epoch without \

@@ -79,10 +79,8 @@ pub(crate) fn each(results: &Results, program: &str, machine: &str) -> Option<f6
 
 /// Steps a walk: references made at once are one.
 fn steps(results: &Results, program: &str, machine: &str) -> Option<f64> {
-    let machine = results.machine(program, machine)?;
-    let tlb = &machine.counts.tlb;
-    let table = tlb.parts.get("table").map_or(0, |part| part.memory.made.steps);
-    (tlb.misses > 0).then(|| (tlb.walk_references() + table) as f64 / tlb.misses as f64)
+    let tlb = &results.machine(program, machine)?.counts.tlb;
+    (tlb.misses > 0).then(|| tlb.table_steps() as f64 / tlb.misses as f64)
 }
 
 /// Cycles of walks.
@@ -93,8 +91,7 @@ pub(crate) fn walk_cycles(results: &Results, program: &str, machine: &str) -> Op
 /// References of walks that memory answered.
 pub(crate) fn from_memory(results: &Results, program: &str, machine: &str) -> Option<u64> {
     let tlb = &results.machine(program, machine)?.counts.tlb;
-    let table = tlb.parts.get("table").map_or(0, |part| part.memory.answered.memory);
-    Some(tlb.walk_caches.page_tables().memory + table)
+    Some(tlb.walk_caches.page_tables().memory + tlb.of_tables(|memory| memory.answered.memory))
 }
 
 fn section(results: &Results, set: &Set, section: &mut Section) {

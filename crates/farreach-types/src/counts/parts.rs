@@ -85,6 +85,9 @@ impl PartCounts {
 /// The name of a page table that is no radix tree.
 pub const TABLE: &str = "table";
 
+/// The name of the table of a host (DS13-42), where it or the guest's is no radix tree.
+pub const HOST_TABLE: &str = "host_table";
+
 /// Parts by name. In JSON an object, without parts that counted nothing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "BTreeMap<String, PartCounts>", into = "BTreeMap<String, PartCounts>")]

@@ -1,6 +1,6 @@
 //! What TLBs, walkers, range TLBs and segments count.
 
-use super::{OwnCounts, Parts, TABLE, WalkCaches};
+use super::{HOST_TABLE, MemoryCounts, OwnCounts, Parts, TABLE, WalkCaches};
 use serde::{Deserialize, Serialize};
 
 /// What one design counted (XC-5). One lookup per base page of the machine that a reference touches (XC-1).
@@ -206,7 +206,7 @@ counters! {
     HostWalkCounts {
         /// Translations for which the host's page table was walked.
         walks,
-        /// Nodes these read.
+        /// Nodes these read, if both tables are radix trees. Other tables count references in [`HOST_TABLE`].
         references,
         /// Translations that the nested TLB answered.
         nested_tlb_hits,
@@ -243,7 +243,17 @@ impl WalkDistances {
 impl TlbCounts {
     /// References of walks to page tables of all kinds, in both dimensions.
     pub fn table_references(&self) -> u64 {
-        self.walk_references() + self.parts.get(TABLE).map_or(0, |table| table.memory.made.references)
+        self.walk_references() + self.of_tables(|memory| memory.made.references)
+    }
+
+    /// Steps that walks made one after the other, in both dimensions (HW-7). A node of a radix tree is one.
+    pub fn table_steps(&self) -> u64 {
+        self.walk_references() + self.of_tables(|memory| memory.made.steps)
+    }
+
+    /// A sum over page tables that are no radix tree, in both dimensions.
+    pub fn of_tables(&self, of: impl Fn(&MemoryCounts) -> u64) -> u64 {
+        [TABLE, HOST_TABLE].iter().filter_map(|name| self.parts.get(name)).map(|table| of(&table.memory)).sum()
     }
 
     /// Nodes of radix trees read, in both dimensions.

@@ -192,6 +192,16 @@ impl Lines for Cuckoo {
             }
             _ => SIZES.into_iter().filter(|&order| self.tables.contains_key(&(asid, order))).flat_map(all).collect(),
         };
-        Reads { steps: vec![step], known: false }
+        let (kind, cached) = (self.reads(asid, vpn).0, |which: usize| self.headers.cached(which, asid, vpn));
+        let is_fetched = |which: &usize| {
+            let looked_up = *which == 0 || ["complete", "by_pud"].contains(&kind);
+            let has_row = *which == 1 || self.pages.order(asid, vpn) != Some(18);
+            looked_up && has_row && !cached(*which) && self.headers.cached[*which].has_room()
+        };
+        let row = |which: usize| {
+            let piece = Piece { asid, part: 64 + which as u64, number: vpn >> ROW[which], bytes: 64 };
+            Line { piece, offset: 0 }
+        };
+        Reads { steps: vec![step], known: false, rows: (0..2).filter(is_fetched).map(row).collect() }
     }
 }

@@ -241,6 +241,7 @@ impl Account<'_> {
 }
 
 /// A counter of a part.
+#[derive(Clone, Copy)]
 pub struct Counter {
     /// Its name in results.
     pub name: &'static str,
@@ -258,6 +259,7 @@ impl Counter {
 }
 
 /// A law that the counts of a part keep after any history: its name, and how much it is off on both sides.
+#[derive(Clone, Copy)]
 pub struct Law {
     /// Its name, such as PB-10.
     pub name: &'static str,

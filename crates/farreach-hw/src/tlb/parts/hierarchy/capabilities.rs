@@ -49,7 +49,7 @@ impl<S: SecondLevel + 'static> Capabilities for Hierarchy<S> {
         if self.walker.follows_changes() {
             return Err("the hypervisor's table is one of all pages together".into());
         }
-        if self.tables.is_some() {
+        if self.tables.is_some() || self.walker.host_has_table() {
             return Err("the page table is one of all pages together".into());
         }
         let first = self.l1.iter().map(|level| level.set_bits(largest));

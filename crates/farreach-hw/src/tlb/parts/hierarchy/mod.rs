@@ -182,7 +182,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
         }
         match (by, tables) {
             (Guest::Tables, None) => walker.walk(at, pte, *position, counts, port),
-            (Guest::Tables, Some(tables)) => tables.walk(at.asid, at.vpn, port, counts),
+            (Guest::Tables, Some(tables)) => tables.walk((at.asid, at.vpn, pte.pfn), walker.host(), port, counts),
             (Guest::Registers, _) => walker.walk_host(pte, counts, port),
         }
         if let Some(before) = before {

@@ -152,6 +152,11 @@ impl Walker {
         }
     }
 
+    /// The second dimension, for the walker of a guest's other table.
+    pub fn host(&mut self) -> Option<&mut Host> {
+        self.host.as_mut()
+    }
+
     /// The order of the largest TLB entry that the host allows.
     pub fn largest_entry(&self) -> Option<u8> {
         self.host.as_ref().and_then(Host::largest_entry)
@@ -184,6 +189,11 @@ impl Walker {
         if let Some(host) = &mut self.host {
             host.stored(at.asid, at.vpn, counts);
         }
+    }
+
+    /// Whether the host has a table of all pages together.
+    pub fn host_has_table(&self) -> bool {
+        self.host.as_ref().is_some_and(Host::has_table)
     }
 
     /// Whether the host is told of changes of the guest's page table.
@@ -262,8 +272,10 @@ impl WithCaches for Demand<'_> {
                 let is_known = level + 1 == from && from < levels
                     || level >= nested.below
                     || level + 1 == nested.below && nested.first_is_known;
-                if let Some(host) = host.as_mut().filter(|_| !is_known) {
-                    host.translate(Pfn(address >> BASE_SHIFT), counts, port);
+                match host.as_mut() {
+                    Some(host) if is_known => host.skipped(1, counts),
+                    Some(host) => host.translate(Pfn(address >> BASE_SHIFT), counts, port),
+                    None => {}
                 }
                 let read = NodeRead { level, address };
                 if level == leaf && is_data {

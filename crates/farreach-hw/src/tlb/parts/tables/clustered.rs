@@ -43,6 +43,7 @@ pub const LISTED: ListedTable = ListedTable {
         collisions: "nodes of demand walks that had another block",
         Counter::new("fault_references", "references of walks that ended in a page fault, in no other count"),
     },
+    in_guests: true,
     build: |params, _| Ok(Box::new(Clustered::new(params))),
     ..ListedTable::NEW
 };
@@ -87,7 +88,7 @@ impl Clustered {
         Clustered {
             scope: Scope::of(params),
             tables: HashMap::default(),
-            places: Places::new(),
+            places: Places::of(params),
             free: [Vec::new(), Vec::new()],
             shift: params.int(CL_PAGES.name).trailing_zeros() as u8,
             buckets: params.int(CL_BUCKETS.name) as usize,

@@ -43,6 +43,8 @@ pub const LISTED: ListedTable = ListedTable {
         collisions: "none here",
         Counter::new("walk_cache_hits", "demand walks that began at a cached entry"),
     },
+    has_walk_caches: true,
+    in_guests: true,
     build: |params, _| Ok(Box::new(Flat { tree: Tree::new(params, merging(params)?, true)? })),
     ..ListedTable::NEW
 };

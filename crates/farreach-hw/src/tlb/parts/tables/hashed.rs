@@ -58,6 +58,7 @@ pub const LISTED: ListedTable = ListedTable {
         collisions: "buckets of demand walks that had other pages",
         Counter::new("fault_references", "references of walks that ended in a page fault, in no other count"),
     },
+    in_guests: true,
     build: |params, _| Ok(Box::new(Hashed::new(params)?)),
     ..ListedTable::NEW
 };
@@ -156,7 +157,7 @@ impl Hashed {
         Ok(Hashed {
             scope: Scope::of(params),
             tables: HashMap::default(),
-            places: Places::new(),
+            places: Places::of(params),
             first: params.int(HT_BUCKETS.name) as usize,
             load: params.number(HT_LOAD.name),
             all_sizes: params.text(HT_SIZES.name) == "all",

@@ -2,8 +2,8 @@
 //! of its first hash or of its second. What is in neither is put in again by software.
 
 use super::memory::{LINE, OWN, WRITES, counted, took};
-use super::{ListedTable, Mapping, PART, Places, Reads, Table};
-use crate::tlb::parts::additions::{Counter, Law};
+use super::{ListedTable, Mapping, PART, Places, Reads, Table, TableLaw};
+use crate::tlb::parts::additions::Counter;
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::counts::OwnCounts;
 use farreach_types::params::{Allowed, Key, Params};
@@ -47,14 +47,15 @@ pub const LISTED: ListedTable = ListedTable {
         },
         Counter::new("spills", "entries that were overwritten because both groups were full"),
     },
-    laws: &[Law {
+    laws: &[TableLaw {
         name: "HB-5: walks are found in the first group, in the second, or reloaded",
-        sides: |part, counts| {
+        sides: |part, walks| {
             let found = part.counters.get("found_primary") + part.counters.get("found_secondary");
-            (counts.walk.walks, found + part.counters.get("reloads"))
+            (walks, found + part.counters.get("reloads"))
         },
     }],
     build: |params, _| Ok(Box::new(Htab::new(params))),
+    ..ListedTable::NEW
 };
 
 const FOUND_PRIMARY: usize = OWN;
@@ -87,7 +88,7 @@ impl Htab {
         let (groups, pte) = (params.int(HTAB_GROUPS.name) as usize, params.int(HTAB_PTE.name));
         let bytes = (groups * GROUP) as u64 * pte;
         Htab {
-            base: Places::new().take(bytes, LINE),
+            base: Places::of(params).take(bytes, LINE),
             entries: vec![None; groups * GROUP],
             groups,
             pte,

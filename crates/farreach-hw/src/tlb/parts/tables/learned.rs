@@ -18,8 +18,8 @@
 //! * A node of a model has 32 bytes. Nodes are read one after the other, and stay in the walk cache until they change.
 
 use super::memory::{COLLISIONS, LINE, MOVES, ORDERS, OWN, PTE, RESIZES, WRITES, counted, gave, took};
-use super::{ListedTable, Mapping, Places, Reads, Table};
-use crate::tlb::parts::additions::{Counter, Law};
+use super::{ListedTable, Mapping, Places, Reads, Table, TableLaw};
+use crate::tlb::parts::additions::Counter;
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::counts::OwnCounts;
 use farreach_types::params::{Allowed, Key, Params};
@@ -66,11 +66,12 @@ pub const LISTED: ListedTable = ListedTable {
         Counter::new("nodes", "nodes of models that demand walks read"),
         Counter::new("lines", "lines of entries that demand walks read"),
     },
-    laws: &[Law {
+    laws: &[TableLaw {
         name: "LV-1: references are nodes and lines",
         sides: |part, _| (part.memory.made.references, part.counters.get("nodes") + part.counters.get("lines")),
     }],
     build: |params, _| Ok(Box::new(Learned::new(params))),
+    ..ListedTable::NEW
 };
 
 const REFITS: usize = OWN;
@@ -337,7 +338,7 @@ impl Learned {
     fn new(params: &Params) -> Learned {
         Learned {
             regions: BTreeMap::new(),
-            places: Places::new(),
+            places: Places::of(params),
             cache: Cache { nodes: Vec::new(), most: params.int(LV_CACHE.name) as usize },
             shape: Shape {
                 pages: params.int(LV_PAGES.name),

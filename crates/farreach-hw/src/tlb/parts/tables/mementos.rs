@@ -29,5 +29,7 @@ pub const LISTED: ListedTable = ListedTable {
     ],
     counters: COUNTERS,
     laws: LAWS,
+    in_guests: true,
     build: |params, _| Ok(Box::new(Cuckoo::<Chunked>::new(params))),
+    ..ListedTable::NEW
 };

@@ -6,23 +6,33 @@
 //! of every page that is mapped and unmapped, as the operating system's page table changes, so that its size, its
 //! chains and its collisions are those of the program.
 
+mod check;
 mod held;
+mod machine;
 mod memory;
+mod of_host;
+mod places;
+mod reads;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
 mod tree;
 
-use crate::cache::{At, Port, Purpose};
-use crate::tlb::parts::additions::{Counter, Law};
-use crate::tlb::parts::hierarchy::check_native;
+pub(in crate::tlb) use check::check;
+pub use dmt::DMT_GUEST_ARRAYS;
+pub(in crate::tlb) use machine::Tables;
+pub use of_host::{HOST_TABLE, OfHost, of_host};
+pub(in crate::tlb) use of_host::{HostTable, chosen_of_host};
+pub(in crate::tlb) use places::Places;
+pub(in crate::tlb) use reads::Reads;
+
+use crate::tlb::parts::additions::Counter;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
-use farreach_types::counts::{MemoryCounts, OwnCounts, TlbCounts};
+use farreach_types::counts::{OwnCounts, PartCounts};
 pub(in crate::tlb) use farreach_types::hash::mix;
 use farreach_types::params::{Allowed, Key, Params};
-use farreach_types::translation::{PageTableView, Pte};
-use held::Held;
+use farreach_types::translation::Pte;
 
 /// PT-1.
 pub const TABLE: Key = Key {
@@ -88,50 +98,6 @@ pub(in crate::tlb) struct Walked {
     pub found: Option<Pte>,
 }
 
-/// The reads of one walk.
-pub(in crate::tlb) struct Reads<'a> {
-    purpose: Purpose,
-    port: &'a mut Port,
-    memory: &'a mut MemoryCounts,
-    /// The table's own counters; none in the background, where a walk is on the account of an addition.
-    own: Option<&'a mut OwnCounts>,
-    references: u64,
-    /// The walk ended without the page, though it is mapped.
-    failed: bool,
-}
-
-impl Reads<'_> {
-    /// One step: references made in parallel. Returns the level that answered the slowest, if that is known.
-    pub fn step(&mut self, addresses: &[u64]) -> Option<At> {
-        self.references += addresses.len() as u64;
-        self.port.step(self.purpose, addresses, self.memory)
-    }
-
-    /// References that the walk does not wait for, such as those that fill its caches.
-    pub fn background(&mut self, addresses: &[u64]) {
-        self.references += addresses.len() as u64;
-        self.port.step(Purpose::Background, addresses, self.memory);
-    }
-
-    /// Whether the program waits for the walk. Only then it may fault or call software (HW-10).
-    pub fn is_demand(&self) -> bool {
-        self.purpose == Purpose::Demand
-    }
-
-    /// The walk ends without the page, though that may be mapped. Only in the background.
-    pub fn fails(&mut self) {
-        debug_assert!(!self.is_demand(), "a demand walk finds what is mapped");
-        self.failed = true;
-    }
-
-    /// Counts in the table's counter at this place; nothing for a walk in the background.
-    pub fn count(&mut self, place: usize, n: u64) {
-        if let Some(own) = &mut self.own {
-            *own.at(place) += n;
-        }
-    }
-}
-
 /// An organisation. Addresses that it reads are of its own memory: see [`Places`].
 pub(in crate::tlb) trait Table: Send {
     /// This is mapped now. Nothing else maps its pages.
@@ -157,126 +123,13 @@ pub(in crate::tlb) trait Table: Send {
     fn check(&self, _mappings: &mut dyn Iterator<Item = Mapping>) {}
 }
 
-/// Physical addresses for tables, above all memory of programs (PT-3), each given out once.
-#[derive(Clone, Debug)]
-pub(in crate::tlb) struct Places {
-    next: u64,
-}
-
-impl Places {
-    /// The first address: above the nodes of radix trees.
-    const FIRST: u64 = 1 << 53;
-
-    pub fn new() -> Places {
-        Places { next: Places::FIRST }
-    }
-
-    /// The first address of this many bytes in a row, aligned to `align`, a power of two.
-    pub fn take(&mut self, bytes: u64, align: u64) -> u64 {
-        let first = self.next.next_multiple_of(align);
-        self.next = first + bytes;
-        first
-    }
-}
-
-/// The table of a machine.
-pub(in crate::tlb) struct Tables {
-    table: Box<dyn Table>,
-    held: Held,
-    process_ids: bool,
-    /// The place of its counters in [`TlbCounts::parts`].
-    part: usize,
-}
-
-impl Tables {
-    /// The table that the key names, with its counters; `None`: the radix tree.
-    pub fn new(params: &Params, seed: u64, counts: &mut TlbCounts) -> Result<Option<Tables>, String> {
-        let Some(listed) = chosen(params) else { return Ok(None) };
-        let names: Vec<_> = listed.counters.iter().map(|counter| counter.name).collect();
-        Ok(Some(Tables {
-            table: (listed.build)(params, seed)?,
-            held: Held::default(),
-            process_ids: params.flag(crate::tlb::keys::PROCESS_IDS.name),
-            part: counts.parts.add(PART, &names),
-        }))
-    }
-
-    /// A demand walk for a mapped page.
-    pub fn walk(&mut self, asid: Asid, vpn: Vpn, port: &mut Port, counts: &mut TlbCounts) {
-        counts.walk.walks += 1;
-        let mapping = self.held.mapping(asid, vpn);
-        debug_assert!(mapping.is_some(), "{asid:?} {vpn:?} is mapped, and the table was not told");
-        let part = counts.parts.at(self.part);
-        let mut reads = Reads {
-            purpose: Purpose::Demand,
-            port,
-            memory: &mut part.memory,
-            own: Some(&mut part.counters),
-            references: 0,
-            failed: false,
-        };
-        self.table.walk(asid, vpn, mapping, &mut reads);
-    }
-
-    /// A walk in the background for a page that may be absent.
-    pub fn walk_ahead(
-        &mut self,
-        (asid, vpn): (Asid, Vpn),
-        view: &dyn PageTableView,
-        port: &mut Port,
-        memory: &mut MemoryCounts,
-    ) -> Walked {
-        let mapping = self.held.mapping(asid, vpn);
-        let mut reads = Reads { purpose: Purpose::Background, port, memory, own: None, references: 0, failed: false };
-        self.table.walk(asid, vpn, mapping, &mut reads);
-        let found = view.pte(asid, vpn);
-        debug_assert_eq!(found.is_some(), mapping.is_some(), "{asid:?} {vpn:?}: the table was not told of a change");
-        Walked { references: reads.references, by_level: [0; 5], found: found.filter(|_| !reads.failed) }
-    }
-
-    /// See [`crate::tlb::OnMap::faulting`].
-    pub fn faulting(&mut self, asid: Asid, vpn: Vpn, counts: &mut TlbCounts) {
-        self.table.faulting(asid, vpn, &mut counts.parts.at(self.part).counters);
-    }
-
-    /// See [`crate::tlb::OnMap::mapped`].
-    pub fn mapped(&mut self, asid: Asid, pages: VpnRange, view: &dyn PageTableView, counts: &mut TlbCounts) {
-        let own = &mut counts.parts.at(self.part).counters;
-        // Pages that are new are in no cache of a walker.
-        if self.held.any(asid, pages) {
-            self.table.forget(asid, pages);
-        }
-        self.held.mapped(asid, pages, view, &mut *self.table, own);
-        self.check();
-    }
-
-    /// See [`crate::tlb::OnMap::unmapped`].
-    pub fn unmapped(&mut self, asid: Asid, pages: VpnRange, view: &dyn PageTableView, counts: &mut TlbCounts) {
-        let own = &mut counts.parts.at(self.part).counters;
-        self.table.forget(asid, pages);
-        self.held.unmapped(asid, pages, view, &mut *self.table, own);
-        self.check();
-    }
-
-    /// The address space ended.
-    pub fn gone(&mut self, asid: Asid, counts: &mut TlbCounts) {
-        let own = &mut counts.parts.at(self.part).counters;
-        self.held.gone(asid, &mut *self.table, own);
-        self.table.gone(asid, own);
-        self.check();
-    }
-
-    /// Another process runs.
-    pub fn switch(&mut self, to: Asid) {
-        self.table.switch(to, self.process_ids);
-    }
-
-    /// In debug builds, for tables that are small.
-    fn check(&self) {
-        if cfg!(debug_assertions) && self.held.len() < 256 {
-            self.table.check(&mut self.held.iter());
-        }
-    }
+/// A law that the counts of a table keep: its name, and what must be equal, from the counts and the number of walks.
+#[derive(Clone, Copy)]
+pub struct TableLaw {
+    /// Its name, such as EC-8.
+    pub name: &'static str,
+    /// What must be equal.
+    pub sides: fn(&PartCounts, u64) -> (u64, u64),
 }
 
 /// See [`ListedTable`].
@@ -290,18 +143,33 @@ pub struct ListedTable {
     pub about: &'static str,
     /// The keys it reads.
     pub keys: &'static [&'static Key],
+    /// Of these, those that are of no use to the table of a host.
+    pub guest_keys: &'static [&'static Key],
+    /// Whether it has the walk caches of a tree.
+    pub has_walk_caches: bool,
     /// Counters of its own, in `counts.parts.table`.
     pub counters: &'static [Counter],
     /// Laws that its counts keep.
-    pub laws: &'static [Law],
+    pub laws: &'static [TableLaw],
+    /// Whether a rule defines it in virtual machines (HW-12), for guests and hosts.
+    pub in_guests: bool,
     /// Builds it. The error names key, value and what is allowed.
     pub(in crate::tlb) build: Build,
 }
 
 impl ListedTable {
     /// What entries have if they do not say otherwise.
-    const NEW: ListedTable =
-        ListedTable { name: "", about: "", keys: &[], counters: &[], laws: &[], build: |_, _| Err(String::new()) };
+    const NEW: ListedTable = ListedTable {
+        name: "",
+        about: "",
+        keys: &[],
+        guest_keys: &[],
+        has_walk_caches: false,
+        counters: &[],
+        laws: &[],
+        in_guests: false,
+        build: |_, _| Err(String::new()),
+    };
 }
 
 /// The table of a machine; `None`: the radix tree.
@@ -313,11 +181,6 @@ pub fn chosen(params: &Params) -> Option<&'static ListedTable> {
 /// The table of this name.
 pub fn listed(name: &str) -> Option<&'static ListedTable> {
     TABLES.iter().copied().find(|table| table.name == name)
-}
-
-/// Refuses machines for which the table is not defined (HW-12).
-pub(in crate::tlb) fn check(params: &Params) -> Result<(), String> {
-    chosen(params).map_or(Ok(()), |table| check_native(params, &format!("{} = {}", TABLE.name, table.name)))
 }
 
 /// Makes the registry.

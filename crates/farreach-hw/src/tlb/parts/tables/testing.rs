@@ -1,11 +1,13 @@
 //! A table on a bench: what tests of one table need.
 
 use super::memory::PTE;
+use super::reads::Steps;
 use super::*;
-use crate::cache::NodeRead;
+use crate::cache::{NodeRead, Port, Purpose};
 use crate::tlb::keys_of;
 use crate::tlb::registry::design;
-use farreach_types::counts::{PartCounts, StepCounts};
+use farreach_types::addr::VpnRange;
+use farreach_types::counts::{MemoryCounts, PartCounts, StepCounts};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
@@ -93,11 +95,11 @@ impl Bench {
     }
 
     fn read(&mut self, asid: u32, vpn: u64, mapping: Option<Mapping>, purpose: Purpose) -> StepCounts {
-        let mut memory = MemoryCounts::default();
+        let (mut memory, mut steps) = (MemoryCounts::default(), Steps::default());
         let own = Some(&mut self.part.counters).filter(|_| purpose == Purpose::Demand);
-        let mut reads = Reads { purpose, port: &mut self.port, memory: &mut memory, own, references: 0, failed: false };
-        self.table.walk(Asid(asid), Vpn(vpn), mapping, &mut reads);
-        assert_eq!(reads.references, memory.made.references + memory.made.background_references);
+        self.table.walk(Asid(asid), Vpn(vpn), mapping, &mut Reads::new(purpose, &mut steps, own));
+        steps.make(purpose, &mut self.port, &mut memory);
+        assert_eq!(steps.references(), memory.made.references + memory.made.background_references);
         let is_in_tables = |read: NodeRead| read.address >= Places::FIRST && read.address.is_multiple_of(PTE);
         assert!(self.port.recorded().all(is_in_tables), "memory of tables is above that of programs");
         memory.made

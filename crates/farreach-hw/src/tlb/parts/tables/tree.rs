@@ -93,7 +93,7 @@ impl Tree {
             seed,
             has_leaves,
             nodes: HashMap::default(),
-            places: Places::new(),
+            places: Places::of(params),
             free: [Vec::new(), Vec::new()],
             caches: (1..levels).map(cache).collect::<Result<_, _>>()?,
             ignored_report: Unfiltered::unread(),
@@ -271,13 +271,18 @@ impl Tree {
                 break;
             }
         }
-        for &(level, address) in &above[from..] {
-            reads.step(&[address]);
+        // A cached entry has the system address of the node it leads to.
+        let read = |reads: &mut Reads, i, address| match from > 0 && i == from {
+            true => reads.known(&[address]),
+            false => reads.step(&[address]),
+        };
+        for (i, &(level, address)) in above.iter().enumerate().skip(from) {
+            read(reads, i, address);
             if let Some(cache) = &mut caches[usize::from(level) - 1] {
                 cache.place(tag(level), Pointer, &mut TlbCounts::default(), ignored_report);
             }
         }
-        reads.step(&[last.1]);
+        read(reads, above.len(), last.1);
         from > 0
     }
 

@@ -1,6 +1,7 @@
 //! The keys of virtual machines.
 
 use super::NAMES;
+use crate::tlb::parts::tables::HOST_TABLE;
 use farreach_types::params::{Allowed, Key};
 
 /// The first dimension.
@@ -61,4 +62,5 @@ pub const NESTED_TLB: Key = Key {
 };
 
 /// All of them.
-pub(in crate::tlb) const KEYS: [&Key; 6] = [&GUEST, &HOST, &HOST_PAGE, &HOST_LEVELS, &HOST_FRACTURE, &NESTED_TLB];
+pub(in crate::tlb) const KEYS: [&Key; 7] =
+    [&GUEST, &HOST, &HOST_TABLE, &HOST_PAGE, &HOST_LEVELS, &HOST_FRACTURE, &NESTED_TLB];

@@ -15,20 +15,21 @@ mod keys;
 mod merged;
 #[cfg(test)]
 mod tests;
+mod translate;
 
 pub(in crate::tlb) use check::{Entries, check};
 pub(in crate::tlb) use keys::KEYS;
 pub use keys::{GUEST, HOST, HOST_FRACTURE, HOST_LEVELS, HOST_PAGE, NESTED_TLB, VM_EXIT_CYCLES};
 
-use super::nodes::{Entry, Pointer, RADIX};
+use super::nodes::{Pointer, RADIX};
 use super::walk::by_caches;
-use crate::cache::{NodeRead, Nodes, Port};
+use crate::cache::Nodes;
 use crate::tlb::contract::Lookup;
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::additions::{Counter, Law};
 use crate::tlb::parts::store::Store;
 use crate::tlb::parts::store::geometry::Geometry;
-use crate::tlb::parts::store::tag_index::Tag;
+use crate::tlb::parts::tables::HostTable;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::{OwnCounts, TlbCounts};
 use farreach_types::params::{Key, Params};
@@ -146,6 +147,8 @@ pub(in crate::tlb) struct Host {
     cache: Option<Store<Pointer>>,
     /// Addresses of its nodes, if references are recorded.
     nodes: Option<Nodes>,
+    /// Its table, if that or the guest's is no radix tree.
+    table: Option<HostTable>,
     /// What it does besides.
     mode: Chosen,
     listed: &'static ListedHost,
@@ -170,16 +173,18 @@ impl Host {
         let names: Vec<_> = listed.counters.iter().map(|counter| counter.name).collect();
         let entries = params.int(NESTED_TLB.name);
         let store = |geometry| Store::new(geometry, params, seed);
+        let leaf = match params.text(HOST_PAGE.name) {
+            "4K" => 0,
+            "2M" => 1,
+            _ => 2,
+        };
         Ok(Some(Host {
-            leaf: match params.text(HOST_PAGE.name) {
-                "4K" => 0,
-                "2M" => 1,
-                _ => 2,
-            },
+            leaf,
             levels: params.int(HOST_LEVELS.name) as u8,
             fracture: params.flag(HOST_FRACTURE.name),
             cache: (entries > 0).then(|| store(Geometry::new(entries, 0)?)).transpose()?,
             nodes: by_caches(params).then(|| Nodes::from(Host::TABLES)),
+            table: HostTable::new(params, seed, RADIX * leaf, counts)?,
             mode,
             listed,
             part: (!names.is_empty()).then(|| counts.parts.add(PART, &names)),
@@ -197,6 +202,11 @@ impl Host {
     /// See [`HOST_FRACTURE`].
     pub fn largest_entry(&self) -> Option<u8> {
         self.fracture.then_some(RADIX * self.leaf)
+    }
+
+    /// Whether it has a table of all pages together.
+    pub fn has_table(&self) -> bool {
+        self.table.is_some()
     }
 
     /// Whether it is told of changes of the guest's page table.
@@ -247,31 +257,6 @@ impl Host {
     pub fn switch(&mut self, to: Asid, counts: &mut TlbCounts) {
         let (mode, own) = self.mode(counts);
         mode.switch(to, own);
-    }
-
-    /// Translates a guest physical page.
-    pub fn translate(&mut self, page: Pfn, counts: &mut TlbCounts, port: &mut Port) {
-        let TlbCounts { host_walk: counts, walk_caches, .. } = counts;
-        let page = Vpn(page.0);
-        if let Some(cache) = &mut self.cache {
-            let tag = Tag::of(Asid(0), page, RADIX * self.leaf);
-            let found = cache.find(tag);
-            match found {
-                Some(slot) => cache.touch(slot, 0, &mut self.ignored_report),
-                None => _ = cache.place(tag, Pointer, &mut TlbCounts::default(), &mut self.ignored_report),
-            }
-            if found.is_some() {
-                counts.nested_tlb_hits += 1;
-                return;
-            }
-        }
-        counts.walks += 1;
-        counts.references += u64::from(self.levels - self.leaf);
-        let Some(nodes) = &mut self.nodes else { return };
-        for level in (self.leaf..self.levels).rev() {
-            let address = nodes.address(Entry::on_the_way(Asid(0), page, level));
-            port.node(NodeRead { level: NodeRead::HOST, address }, walk_caches);
-        }
     }
 }
 

@@ -13,8 +13,8 @@ mod walk_tables;
 pub(super) use chunked::Chunked;
 
 use super::memory::{ORDERS, OWN, WRITES, counted, gave};
-use super::{ListedTable, Mapping, Places, Reads, Scope, TABLE_SCOPE, Table};
-use crate::tlb::parts::additions::{Counter, Law};
+use super::{ListedTable, Mapping, Places, Reads, Scope, TABLE_SCOPE, Table, TableLaw};
+use crate::tlb::parts::additions::Counter;
 use elastic::{Elastic, Rules, Tag, Upkeep};
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::counts::OwnCounts;
@@ -126,7 +126,9 @@ pub const LISTED: ListedTable = ListedTable {
     ],
     counters: COUNTERS,
     laws: LAWS,
+    in_guests: true,
     build: |params, _| Ok(Box::new(Cuckoo::<Elastic>::new(params))),
+    ..ListedTable::NEW
 };
 
 /// The counters of tables in several ways.
@@ -145,11 +147,11 @@ pub(super) const COUNTERS: &[Counter] =
     };
 
 /// Their laws.
-pub(super) const LAWS: &[Law] = &[Law {
+pub(super) const LAWS: &[TableLaw] = &[TableLaw {
     name: "EC-8: walks are complete, guided by 8 GB or by 16 MB",
-    sides: |part, counts| {
+    sides: |part, walks| {
         let kinds = ["complete", "by_pud", "size", "direct", "both"];
-        (counts.walk.walks, kinds.iter().map(|kind| part.counters.get(kind)).sum())
+        (walks, kinds.iter().map(|kind| part.counters.get(kind)).sum())
     },
 }];
 
@@ -241,7 +243,7 @@ impl<T: Hashed> Cuckoo<T> {
             scope: Scope::of(params),
             processes: HashMap::default(),
             walk_tables: WalkTables::new(int(&CWC_PMD) as usize, int(&CWC_PUD) as usize),
-            places: Places::new(),
+            places: Places::of(params),
         }
     }
 
@@ -315,7 +317,7 @@ impl<T: Hashed> Table for Cuckoo<T> {
         let (plan, kind, missed) = self.plan(asid, [by_pmd, by_pud]);
         let owner = self.scope.owner(asid);
         reads.count(kind, 1);
-        reads.count(CWC_LOOKUPS, u64::from(self.walk_tables.are_cached()));
+        reads.count_wait(CWC_LOOKUPS, u64::from(self.walk_tables.are_cached()));
         let mut step = Step { addresses: [0; 3 * MOST_WAYS], many: 0 };
         let mut found = None;
         for (size, read) in plan.into_iter().enumerate().filter(|(_, read)| *read != Read::Nothing) {

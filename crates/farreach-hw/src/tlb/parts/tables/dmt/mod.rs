@@ -6,8 +6,8 @@ mod regions;
 
 use super::memory::{OWN, PTE, WRITES, counted};
 use super::tree::{Merging, Tree};
-use super::{ListedTable, Mapping, Reads, Table};
-use crate::tlb::parts::additions::{Counter, Law};
+use super::{ListedTable, Mapping, Places, Reads, Table, TableLaw};
+use crate::tlb::parts::additions::Counter;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::OwnCounts;
 use farreach_types::params::{Allowed, Key};
@@ -20,12 +20,22 @@ pub const DMT_REGISTERS: Key = Key {
     allowed: Allowed::Int { min: 0, max: 1024 },
     about: "table = dmt: registers, each for a region whose entries lie in one array; those of the largest regions",
 };
+/// DM-2.
+pub const DMT_GUEST_ARRAYS: Key = Key {
+    name: "dmt_guest_arrays",
+    default: "contiguous",
+    allowed: Allowed::OneOf(&["contiguous", "paged"]),
+    about: "table = dmt: with guest = walk: contiguous: arrays lie in memory that the host has in a row, and registers \
+            have its system addresses; paged: the host translates the address of each entry",
+};
 
 /// The table as the registry knows it.
 pub const LISTED: ListedTable = ListedTable {
     name: "dmt",
     about: "arrays with the entries of whole regions, the largest found by registers, and a radix tree (DM)",
-    keys: &[&DMT_REGISTERS],
+    keys: &[&DMT_REGISTERS, &DMT_GUEST_ARRAYS],
+    guest_keys: &[&DMT_GUEST_ARRAYS],
+    has_walk_caches: true,
     counters: counted! {
         moves: "entries that were moved because the array of a region grew or was joined to another",
         collisions: "none here",
@@ -33,16 +43,20 @@ pub const LISTED: ListedTable = ListedTable {
         Counter::new("conventional", "walks through the radix tree"),
         Counter::new("walk_cache_hits", "of these, demand walks that began at a cached entry"),
     },
-    laws: &[Law {
+    laws: &[TableLaw {
         name: "DM-5: walks are covered or conventional",
-        sides: |part, counts| {
-            (counts.walk.walks, part.counters.get("covered") + part.counters.get("conventional"))
-        },
+        sides: |part, walks| (walks, part.counters.get("covered") + part.counters.get("conventional")),
     }],
     build: |params, _| {
         let tree = Tree::new(params, Merging::NONE, false)?;
-        Ok(Box::new(Dmt { tree, regions: Regions::default(), registers: params.int(DMT_REGISTERS.name) as usize }))
+        Ok(Box::new(Dmt {
+            tree,
+            regions: Regions::above(Places::growing(params)),
+            registers: params.int(DMT_REGISTERS.name) as usize,
+            is_known: params.text(DMT_GUEST_ARRAYS.name) == DMT_GUEST_ARRAYS.default,
+        }))
     },
+    in_guests: true,
 };
 
 const COVERED: usize = OWN;
@@ -55,6 +69,8 @@ struct Dmt {
     tree: Tree,
     regions: Regions,
     registers: usize,
+    /// Whether registers of a guest have the system addresses of arrays.
+    is_known: bool,
 }
 
 impl Table for Dmt {
@@ -91,10 +107,12 @@ impl Table for Dmt {
             region.is_some_and(|(first, region)| self.regions.is_among(self.registers, asid, first, region));
         if let (true, Some((page, superpage))) = (is_covered, entries) {
             // DM-2, DM-3: one step.
-            match superpage {
-                Some(superpage) => reads.step(&[page, superpage]),
-                None => reads.step(&[page]),
-            };
+            let both = [page, superpage.unwrap_or(page)];
+            let arrays = &both[..1 + usize::from(superpage.is_some())];
+            match self.is_known {
+                true => reads.known(arrays),
+                false => reads.step(arrays),
+            }
             // Pages of 1 GB are in no array.
             if mapping.is_none_or(|mapping| mapping.order < 18) {
                 reads.count(COVERED, 1);

@@ -59,14 +59,12 @@ pub(super) struct Regions {
     next: u64,
 }
 
-impl Default for Regions {
-    fn default() -> Regions {
-        // Above the nodes of trees.
-        Regions { regions: BTreeMap::new(), ranking: BTreeSet::new(), frames: BTreeMap::new(), next: 1 << 54 }
-    }
-}
-
 impl Regions {
+    /// Their arrays lie above this address.
+    pub fn above(address: u64) -> Regions {
+        Regions { regions: BTreeMap::new(), ranking: BTreeSet::new(), frames: BTreeMap::new(), next: address }
+    }
+
     /// The region of a page, with its first page.
     pub fn of(&self, asid: Asid, vpn: Vpn) -> Option<(u64, &Region)> {
         let (&(of, first), region) = self.regions.range(..=(asid, vpn.0)).next_back()?;
