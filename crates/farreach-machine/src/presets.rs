@@ -147,6 +147,7 @@ pub const PRESETS: &[Preset] = presets![
     "since/skewed",
     "since/mosaic",
     "since/tps",
+    "since/midgard",
 ];
 
 /// The group of all presets.
