@@ -4,9 +4,7 @@ use crate::os::Os;
 use crate::page_table::entry::attributes;
 use crate::ranges::process::Ranges;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
-use farreach_types::translation::{
-    PageTableView, Pte, Range, RangeTableView, RangeWalk, Region, Segment, SegmentView,
-};
+use farreach_types::translation::{PageTableView, Pte, Range, RangeTableView, RangeWalk, Region, Segment, SegmentView};
 
 impl PageTableView for Os {
     #[inline]

@@ -6,6 +6,7 @@ use super::{Cache, Shape};
 use farreach_types::addr::Bytes;
 use farreach_types::params::{Allowed, Key, Params};
 use farreach_types::translation::Attr;
+use std::ops::Range;
 
 /// log2 of the bytes of a line: 64 in all processors that presets describe. Eight page table entries lie in one.
 pub const LINE_SHIFT: u32 = 6;
@@ -209,15 +210,19 @@ impl Levels {
         self.bring(line);
     }
 
-    /// Removes the lines of a range from all levels, as far as the last has them. Returns how many there were, and how
-    /// many of these were modified and went to memory.
-    pub(crate) fn flush(&mut self, range: std::ops::Range<u64>) -> [u64; 2] {
+    /// Removes lines from all levels: those of these ranges, ascending and without overlaps. Returns how many there
+    /// were, and how many of these were modified and went to memory.
+    pub(crate) fn flush(&mut self, ranges: &[Range<u64>]) -> [u64; 2] {
         let slots: usize = self.llc.iter().map(Cache::slots).sum();
-        let lines: Vec<u64> = if range.end - range.start > slots as u64 {
-            let numbers = self.llc.iter().flat_map(Cache::lines).map(|line| line.number());
-            numbers.filter(|number| range.contains(number)).collect()
+        // All that is in a cache is in the last level.
+        let lines: Vec<u64> = if ranges.iter().map(|range| range.end - range.start).sum::<u64>() > slots as u64 {
+            let flushed = |line: &u64| {
+                let at = ranges.partition_point(|range| range.end <= *line);
+                ranges.get(at).is_some_and(|range| range.contains(line))
+            };
+            self.llc.iter().flat_map(Cache::lines).map(|line| line.number()).filter(flushed).collect()
         } else {
-            range.collect()
+            ranges.iter().cloned().flatten().collect()
         };
         let mut flushed = [0; 2];
         for line in lines {

@@ -191,4 +191,5 @@ pub fn walks(name: &str, params: &Params) -> bool {
 }
 
 /// All kinds. A new one is one file and one line here.
-pub const SYSTEMS: &[&SystemKind] = &[&softvm::SOFTVM, &softvm::SPUR, &softvm::VMP, &mips::MIPS, &x86::X86, &midgard::MIDGARD];
+pub const SYSTEMS: &[&SystemKind] =
+    &[&softvm::SOFTVM, &softvm::SPUR, &softvm::VMP, &mips::MIPS, &x86::X86, &midgard::MIDGARD];

@@ -131,9 +131,7 @@ fn machine(
         (Hardware::System(kind), Some(system)) => {
             cost::system::cost(system, &counts, workload, &spec.params, (kind.reach)(&spec.params))
         }
-        (Hardware::System(kind), None) => {
-            cost::cost(&counts, workload, &spec.params, None, (kind.reach)(&spec.params))
-        }
+        (Hardware::System(kind), None) => cost::cost(&counts, workload, &spec.params, None, (kind.reach)(&spec.params)),
     };
     if spec.hardware.tlb().is_some() && spec.params.flag("split") {
         cost.area_rbe = cost.area_rbe.map(|one| 2.0 * one);

@@ -61,11 +61,7 @@ pub(super) const COUNTERS: &[Counter] = &[
     Counter::new("walks", "walks of the table from Midgard pages to frames"),
     Counter::new("leaf_hits", "of these, those whose leaf was in the last level: one reference"),
     Counter::new("root_misses", "of these, those for which the last level had no level of the table"),
-    Counter {
-        name: "mlb_hits",
-        about: "misses of the last level that the MLB answered",
-        price: Some(&MLB_CYCLES),
-    },
+    Counter { name: "mlb_hits", about: "misses of the last level that the MLB answered", price: Some(&MLB_CYCLES) },
     Counter::new("invalidations", "entries of the MLB dropped because a mapping changed"),
 ];
 

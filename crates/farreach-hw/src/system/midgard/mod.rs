@@ -148,7 +148,6 @@ impl Midgard {
     /// Walks the VMA table.
     fn walk(&mut self, item: Item) -> regions::Placed {
         let found = self.space.find(self.asid, item.vpn());
-        self.fall_out();
         self.count_miss(item);
         for lines in front::path(self.asid, &found) {
             let Midgard { caches, back, counts, .. } = self;
@@ -212,9 +211,8 @@ impl Midgard {
 
     /// Regions may have changed.
     fn follow(&mut self, asid: Asid, table: &dyn PageTableView) {
-        if self.space.follow(asid, table) {
-            self.fall_out();
-        }
+        self.space.follow(asid, table);
+        self.fall_out();
     }
 
     /// What changes of regions lead to (MID-1, MID-4).
@@ -225,14 +223,14 @@ impl Midgard {
             return;
         }
         counts.invalidations += vlbs.forget(fallout);
-        for pages in &fallout.pages {
-            let [lines, modified] = caches.flush(pages.start << PAGE_LINES..pages.end << PAGE_LINES);
-            let counters = &mut counts.parts.at(FRONT_AT).counters;
-            *counters.at(front::FLUSHED) += lines;
-            *counters.at(front::FLUSHED_MODIFIED) += modified;
-            back.forget(pages, counts.parts.at(BACK_AT));
-        }
-        *counts.parts.at(FRONT_AT).counters.at(front::REGIONS) += fallout.regions.len() as u64;
+        fallout.pages.sort_unstable_by_key(|pages| pages.start);
+        fallout.pages.iter().for_each(|pages| back.forget(pages, counts.parts.at(BACK_AT)));
+        let lines: Vec<_> = fallout.pages.iter().map(|p| p.start << PAGE_LINES..p.end << PAGE_LINES).collect();
+        let [flushed, modified] = caches.flush(&lines);
+        let counters = &mut counts.parts.at(FRONT_AT).counters;
+        *counters.at(front::FLUSHED) += flushed;
+        *counters.at(front::FLUSHED_MODIFIED) += modified;
+        *counters.at(front::REGIONS) += fallout.regions.len() as u64;
         fallout.regions.clear();
         fallout.pages.clear();
         self.forget();

@@ -1,11 +1,11 @@
 //! The Midgard space (MID-1): which interval of it each region of each process has.
 //!
-//! A region gets its interval when it is first referenced, with room for as many pages again. It grows in place while
-//! there is room, upwards or, if that is where the room is, downwards; else it moves to a new interval, and its lines
-//! are flushed. Intervals are never used again. Private memory is placed by virtual page, so that the pieces of a
+//! An interval begins behind all that there ever were, and has room for as many pages again as its region has. The
+//! region grows in place while there is room; else it moves to a new interval, with room on the side to which it grew,
+//! and its lines are flushed. Lines of pages that leave their region are flushed, too. Private memory is placed by virtual page, so that the pieces of a
 //! region whose protection changes in part stay where they are. Memory that processes share (MAP_SHARED) has one
-//! interval for all, and is placed by its own pages. A private mapping of a file is not shared, also as long as nobody
-//! writes to it.
+//! interval for all, from its first page on, and is placed by its own pages. A private mapping of a file is not shared,
+//! also as long as nobody writes to it.
 
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::translation::{Attr, PageTableView, Region};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A region of more pages, 4 TB, is no region of a program, but all that a trace without mappings may reference. It is
-/// placed in aligned pieces as they are referenced, which an entry of the second level holds each.
+/// placed in aligned pieces as they are referenced. An entry of the second level holds one of these.
 const GIANT: u64 = 1 << 30;
 /// log2 of the pages of a piece: 1 GB.
 const PIECE: u32 = 18;
@@ -23,8 +23,7 @@ const PIECE: u32 = 18;
 const MOST_PAGES: u64 = 1 << 46;
 
 /// Where a trace without regions is.
-const ANYWHERE: Region =
-    Region { pages: VpnRange::ALL, attr: Attr(u8::MAX), memory: 0, first: 0, shared: false };
+const ANYWHERE: Region = Region { pages: VpnRange::ALL, attr: Attr(u8::MAX), memory: 0, first: 0, shared: false };
 
 /// A part of an address space in the Midgard space: what a VLB entry says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,8 +90,9 @@ fn key(region: &Region) -> u64 {
     if is_shared(region) { region.first } else { region.pages.start.0 }
 }
 
+/// Pages of a file further than a region may be long have places of their own in each process.
 fn is_shared(region: &Region) -> bool {
-    region.shared && region.pages.pages <= GIANT
+    region.shared && region.first.saturating_add(region.pages.pages) <= GIANT
 }
 
 /// Whether both are parts of one mapping of the same memory.
@@ -115,20 +115,22 @@ impl Home {
     }
 }
 
+/// By first page, without overlaps.
+type Homes = BTreeMap<Vpn, Home>;
+
+/// Those that share pages with a range, ascending.
+fn overlapping(homes: &Homes, pages: VpnRange) -> impl Iterator<Item = &Home> {
+    let from = homes.range(..=pages.start).next_back().map_or(pages.start, |(start, _)| *start);
+    let some = homes.range(from..pages.end().max(from)).map(|(_, home)| home);
+    some.filter(move |home| home.region.pages.overlaps(&pages))
+}
+
 #[derive(Default)]
 struct Process {
     /// The version of `regions`; none yet.
     version: Option<u64>,
     regions: Vec<Region>,
-    homes: BTreeMap<Vpn, Home>,
-}
-
-impl Process {
-    /// The regions that share pages with these.
-    fn overlapping(&self, pages: VpnRange) -> impl Iterator<Item = &Region> {
-        let from = self.regions.partition_point(|region| region.pages.end() <= pages.start);
-        self.regions[from..].iter().take_while(move |region| region.pages.start < pages.end())
-    }
+    homes: Homes,
 }
 
 /// What the hardware must do after a change of regions.
@@ -174,75 +176,90 @@ impl Space {
 
     /// A new interval for a region, with room for as many pages again, above it or below.
     fn roomy(&mut self, first: u64, pages: u64, below: bool) -> Interval {
-        if pages > GIANT {
-            return self.interval(first, pages);
-        }
         let from = if below { first.saturating_sub(pages) } else { first };
         self.interval(from, 2 * pages)
     }
 
-    /// Follows changes of the regions of a process; what they lead to is in [`Space::fallout`]. Returns whether there
-    /// were any.
-    pub fn follow(&mut self, asid: Asid, table: &dyn PageTableView) -> bool {
+    /// Follows changes of the regions of a process; what they lead to is in [`Space::fallout`].
+    pub fn follow(&mut self, asid: Asid, table: &dyn PageTableView) {
         let version = table.regions_version(asid);
-        let process = self.processes.entry(asid).or_default();
-        if process.version == Some(version) {
-            return false;
+        if self.processes.entry(asid).or_default().version == Some(version) {
+            return;
         }
-        process.version = Some(version);
-        process.regions = table.regions(asid);
+        let regions = table.regions(asid);
+        regions.iter().filter(|region| is_shared(region)).for_each(|region| self.share(region));
+        let process = self.processes.get_mut(&asid).expect("it was just there");
         let old = std::mem::take(&mut process.homes);
-        for home in old.values() {
-            self.keep(asid, home);
+        let mut now = Homes::new();
+        for region in &regions {
+            let mut before = overlapping(&old, region.pages).filter(|home| continues(&home.region, region));
+            if region.pages.pages > GIANT {
+                let pieces = before.map(|home| Home { region: part(region, home.region.pages), ..*home });
+                now.extend(pieces.map(|home| (home.region.pages.start, home)));
+            } else {
+                let interval = self.home_of(region, before.next());
+                now.insert(region.pages.start, Home { region: *region, interval });
+            }
         }
-        let now = &self.processes[&asid].homes;
-        let fallout = &mut self.fallout;
         for (start, home) in &old {
-            let pages = home.region.pages;
             if now.get(start) != Some(home) {
-                fallout.regions.push((asid, pages));
+                self.fallout.regions.push((asid, home.region.pages));
             }
-            if is_shared(&home.region) {
-                continue;
+            if !is_shared(&home.region) {
+                self.leave(home.placed(asid), overlapping(&now, home.region.pages), home.interval);
             }
-            // What lies between the homes that are in the same interval as before has none any more.
-            let mut from = pages.start;
-            let last = now.range(..=pages.start).next_back().map_or(pages.start, |(first, _)| *first);
-            let same = now.range(last..pages.end()).filter(|(_, h)| h.interval == home.interval);
-            for (_, kept) in same {
-                let gap = VpnRange::between(from, kept.region.pages.start);
-                fallout.pages.push(home.placed(asid).midgard(gap));
-                from = from.max(kept.region.pages.end());
-            }
-            fallout.pages.push(home.placed(asid).midgard(VpnRange::between(from, pages.end())));
         }
+        let process = self.processes.get_mut(&asid).expect("it was just there");
+        (process.version, process.regions, process.homes) = (Some(version), regions, now);
         self.drop_unused(old.values());
-        self.fallout.pages.retain(|range| !range.is_empty());
-        true
     }
 
-    /// Places again what is left of a region, and what it has grown to.
-    fn keep(&mut self, asid: Asid, home: &Home) {
-        let process = &self.processes[&asid];
-        let left: Vec<Region> =
-            process.overlapping(home.region.pages).filter(|region| continues(region, &home.region)).copied().collect();
-        for region in left {
-            let giant = region.pages.pages > GIANT;
-            let region = if giant { part(&region, home.region.pages) } else { region };
-            if self.processes[&asid].homes.contains_key(&region.pages.start) {
-                continue; // It was placed with another piece of the same mapping.
-            }
-            let (first, pages) = (key(&region), region.pages.pages);
-            let interval = if home.interval.holds(first, pages) {
-                home.interval
-            } else if is_shared(&region) {
-                continue; // It moves when it is referenced next.
-            } else {
+    /// The interval of a region, which was `before`.
+    fn home_of(&mut self, region: &Region, before: Option<&Home>) -> Interval {
+        if is_shared(region) {
+            return self.shared[&region.memory];
+        }
+        let (first, pages) = (region.pages.start.0, region.pages.pages);
+        match before {
+            Some(home) if home.interval.holds(first, pages) => home.interval,
+            Some(home) => {
                 self.moves += 1;
-                self.roomy(first, pages, first < key(&home.region))
-            };
-            let homes = &mut self.processes.get_mut(&asid).expect("it was just there").homes;
-            homes.insert(region.pages.start, Home { region, interval });
+                self.roomy(first, pages, first < home.region.pages.start.0)
+            }
+            None => self.roomy(first, pages, false),
+        }
+    }
+
+    /// Pages of a former home that are in none of the present ones of the same interval.
+    fn leave<'h>(&mut self, old: Placed, now: impl Iterator<Item = &'h Home>, interval: Interval) {
+        let mut from = old.pages.start;
+        let kept = now.filter(|home| home.interval == interval).map(|home| home.region.pages);
+        for pages in kept.chain([VpnRange { start: old.pages.end(), pages: 0 }]) {
+            let gap = old.midgard(VpnRange::between(from, pages.start));
+            self.fallout.pages.extend((!gap.is_empty()).then_some(gap));
+            from = from.max(pages.end());
+        }
+    }
+
+    /// Shared memory has an interval, from its first page on, that holds this region of it.
+    fn share(&mut self, region: &Region) {
+        let known = self.shared.get(&region.memory).copied();
+        if known.is_some_and(|interval| interval.holds(region.first, region.pages.pages)) {
+            return;
+        }
+        if let Some(old) = known {
+            self.moves += 1;
+            self.fallout.pages.push(old.midgard());
+        }
+        let interval = self.roomy(0, region.first + region.pages.pages, false);
+        self.shared.insert(region.memory, interval);
+        // All processes find it there from now on.
+        for (asid, process) in &mut self.processes {
+            let homes = process.homes.values_mut();
+            for home in homes.filter(|home| is_shared(&home.region) && home.region.memory == region.memory) {
+                home.interval = interval;
+                self.fallout.regions.push((*asid, home.region.pages));
+            }
         }
     }
 
@@ -259,7 +276,7 @@ impl Space {
         }
     }
 
-    /// The region of a page, as the VMA table has it. A region that has no place yet gets one.
+    /// The region of a page, as the VMA table has it.
     pub fn find(&mut self, asid: Asid, vpn: Vpn) -> Found {
         let process = self.processes.entry(asid).or_default();
         let rank = process.regions.partition_point(|region| region.pages.end() <= vpn);
@@ -275,49 +292,13 @@ impl Space {
         home.region.pages.contains(vpn).then(|| home.placed(asid))
     }
 
+    /// A page of a giant region, or of a trace without regions.
     fn place(&mut self, asid: Asid, vpn: Vpn, region: Region) -> Placed {
-        let region = if region.pages.pages > GIANT {
-            part(&region, VpnRange { start: vpn.align_down(PIECE), pages: 1 << PIECE })
-        } else {
-            region
-        };
-        let interval = if is_shared(&region) {
-            self.place_shared(&region)
-        } else {
-            self.roomy(key(&region), region.pages.pages, false)
-        };
-        let home = Home { region, interval };
+        let region = part(&region, VpnRange { start: vpn.align_down(PIECE), pages: 1 << PIECE });
+        let home = Home { region, interval: self.interval(region.pages.start.0, region.pages.pages) };
         let process = self.processes.get_mut(&asid).expect("it was just there");
         process.homes.insert(region.pages.start, home);
         home.placed(asid)
-    }
-
-    fn place_shared(&mut self, region: &Region) -> Interval {
-        let (first, pages) = (region.first, region.pages.pages);
-        let known = self.shared.get(&region.memory).copied();
-        if let Some(interval) = known.filter(|interval| interval.holds(first, pages)) {
-            return interval;
-        }
-        let mut range = first..first + pages;
-        if let Some(old) = known {
-            // Every process finds it at another place.
-            range = range.start.min(old.first)..range.end.max(old.first + old.pages);
-            self.moves += 1;
-            self.fallout.pages.push(old.midgard());
-            for (asid, process) in &mut self.processes {
-                let fallout = &mut self.fallout.regions;
-                process.homes.retain(|_, home| {
-                    let stays = !is_shared(&home.region) || home.region.memory != region.memory;
-                    if !stays {
-                        fallout.push((*asid, home.region.pages));
-                    }
-                    stays
-                });
-            }
-        }
-        let interval = self.roomy(range.start, range.end - range.start, false);
-        self.shared.insert(region.memory, interval);
-        interval
     }
 
     /// An address space is gone.
@@ -333,8 +314,7 @@ impl Space {
     /// The Midgard pages of those of these pages that have a place.
     pub fn midgard_of(&self, asid: Asid, pages: VpnRange) -> impl Iterator<Item = Range<u64>> {
         let homes = self.processes.get(&asid).map(|process| &process.homes);
-        let from = homes.and_then(|homes| homes.range(..=pages.start).next_back()).map_or(pages.start, |(s, _)| *s);
-        let homes = homes.into_iter().flat_map(move |homes| homes.range(from..pages.end().max(from)));
-        homes.map(move |(_, home)| home.placed(asid).midgard(pages)).filter(|range| !range.is_empty())
+        let homes = homes.into_iter().flat_map(move |homes| overlapping(homes, pages));
+        homes.map(move |home| home.placed(asid).midgard(pages))
     }
 }
