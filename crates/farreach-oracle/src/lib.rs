@@ -18,14 +18,15 @@
 //! * [`fold`]: the events of a system with larger pages;
 //! * [`tables`]: page-table organisations since 2015, and walk caches, as lists and maps;
 //! * [`utopia`]: restricted placement; [`coalesce`]: TLBs of mixed sizes in one array, with anchors, and skewed;
+//! * [`midgard`]: caches behind a space of their own; [`lru`]: sets in order of use, for the models;
 //! * [`run`]: a trace through one operating system and one TLB;
 //! * [`dice`]: random choices for the streams of both sides.
 //!
 //! Where the specification is open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs`, `run.rs`,
 //! `program.rs`, `frames.rs`, `paging.rs`, `segments.rs`, `huge.rs`, `eager.rs`, `policies.rs`, `tables.rs`,
-//! `utopia.rs`, `coalesce.rs` and those in `since` state the choices (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`, `OR-n`,
-//! `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`, `OE-n`, `OB-n`, `OW-n`, `OU-n`, `OC-n`). Look there first when
-//! implementation and oracle differ.
+//! `utopia.rs`, `coalesce.rs`, `midgard.rs` and those in `since` state the choices (`OT-n`, `OM-n`, `OQ-n`, `OO-n`,
+//! `OF-n`, `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`, `OE-n`, `OB-n`, `OW-n`, `OU-n`, `OC-n`, `OV-n`). Look there
+//! first when implementation and oracle differ.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "for tests only")]
 
@@ -37,6 +38,8 @@ pub mod entry_bits;
 pub mod fold;
 pub mod frames;
 pub mod huge;
+pub mod lru;
+pub mod midgard;
 pub mod mmu;
 pub mod os;
 pub mod paging;

@@ -69,6 +69,7 @@ pub const STUDIES: &[&Study] = &[
     &since::replacement::STUDY,
     &since::reach::STUDY,
     &since::guests::STUDY,
+    &since::midgard::STUDY,
     &since::identities::STUDY,
     &since::open::STUDY,
     &atlas::STUDY,

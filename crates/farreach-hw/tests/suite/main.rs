@@ -1,6 +1,7 @@
 //! The tests of farreach-hw.
 
 mod coalesce_oracle;
+mod midgard_oracle;
 mod mmu_oracle;
 mod oracle_golden;
 mod parts_oracle;

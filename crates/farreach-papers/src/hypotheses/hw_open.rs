@@ -34,8 +34,6 @@ pub(super) const CLAIMS: &[Hypothesis] = open![
         "they are not built; anchors are (H-HW-42)."
     "H-HW-45" Main "Large pages with holes keep most of their gain in fragmented memory"
         "pages with holes are not built: a page table entry of 2 MB promises that all its pages are there."
-    "H-HW-49" Main "Translation behind the caches costs within 5 % of TLBs with 16 MB of cache, and nothing with 512 MB"
-        "Midgard's two stages of translation are not built."
     "H-HW-50" Main "Virtual caches with segments behind them need no TLB for most accesses"
         "caches with virtual tags and delayed segments are not built; sv97 has virtual caches without segments."
 ];

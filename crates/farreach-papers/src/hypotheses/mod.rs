@@ -3,6 +3,7 @@
 //! [`Verdict`](farreach_types::papers::Verdict) and names the programs; nothing is tuned to make a claim hold.
 
 mod ds13;
+mod hw_caches;
 mod hw_guests;
 mod hw_open;
 mod hw_prefetch;
@@ -45,6 +46,7 @@ const FAMILIES: &[&[Hypothesis]] = &[
     hw_reach::CLAIMS,
     hw_sizes::CLAIMS,
     hw_guests::CLAIMS,
+    hw_caches::CLAIMS,
     hw_open::CLAIMS,
 ];
 

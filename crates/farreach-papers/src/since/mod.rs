@@ -4,6 +4,7 @@
 pub(super) mod designs;
 pub(super) mod guests;
 pub(super) mod identities;
+pub(super) mod midgard;
 pub(super) mod open;
 pub(super) mod prefetch;
 pub(super) mod reach;

@@ -2,10 +2,11 @@
 //!
 //! An interval begins behind all that there ever were, and has room for as many pages again as its region has. The
 //! region grows in place while there is room; else it moves to a new interval, with room on the side to which it grew,
-//! and its lines are flushed. Lines of pages that leave their region are flushed, too. Private memory is placed by virtual page, so that the pieces of a
-//! region whose protection changes in part stay where they are. Memory that processes share (MAP_SHARED) has one
-//! interval for all, from its first page on, and is placed by its own pages. A private mapping of a file is not shared,
-//! also as long as nobody writes to it.
+//! and its lines are flushed. Lines of pages that leave their region are flushed, too.
+//!
+//! Private memory is placed by virtual page, so that the pieces of a region whose protection changes in part stay where
+//! they are. Memory that processes share (MAP_SHARED) has one interval for all, from its first page on, and is placed
+//! by its own pages. A private mapping of a file is not shared, also as long as nobody writes to it.
 
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::translation::{Attr, PageTableView, Region};
