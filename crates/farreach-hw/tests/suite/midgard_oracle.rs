@@ -114,7 +114,8 @@ impl Both {
     fn step(&mut self, dice: &mut Dice) {
         let asid = dice.below(3) as u32;
         let start = PLACES * dice.below(9);
-        let pages = 1 + dice.below(if dice.percent(10) { 40 } else { 6 });
+        let most = dice.pick(&[40, 6, 6, 6, 6, 6]);
+        let pages = 1 + dice.below(most);
         match (dice.below(24), self.table.regions.get(&(asid, start)).copied()) {
             (_, None) => {
                 let file = dice.percent(25).then(|| (dice.below(2), dice.below(8)));
@@ -150,8 +151,8 @@ impl Both {
                 self.report(asid, page, 1);
             }
             (_, Some(region)) => {
-                let addr = (start + dice.below(region.pages.pages)) << 12
-                    | dice.below(if dice.percent(50) { 256 } else { 4096 });
+                let near = dice.pick(&[256, 4096]);
+                let addr = (start + dice.below(region.pages.pages)) << 12 | dice.below(near);
                 let side = usize::from(dice.percent(75));
                 if self.running.replace(asid) != Some(asid) {
                     self.machine.switch(Asid(asid));
