@@ -213,9 +213,10 @@ impl Levels {
     /// Removes lines from all levels: those of these ranges, ascending and without overlaps. Returns how many there
     /// were, and how many of these were modified and went to memory.
     pub(crate) fn flush(&mut self, ranges: &[Range<u64>]) -> [u64; 2] {
+        // All that is in a cache is in the last level. To look at all its places is faster than to ask for many lines.
         let slots: usize = self.llc.iter().map(Cache::slots).sum();
-        // All that is in a cache is in the last level.
-        let lines: Vec<u64> = if ranges.iter().map(|range| range.end - range.start).sum::<u64>() > slots as u64 {
+        let asked: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        let lines: Vec<u64> = if asked > slots as u64 / 16 {
             let flushed = |line: &u64| {
                 let at = ranges.partition_point(|range| range.end <= *line);
                 ranges.get(at).is_some_and(|range| range.contains(line))
