@@ -10,8 +10,8 @@
 //!   of a file that moves, those of all its regions. The MLB drops pages of an interval that moves or ends, and those
 //!   that a region loses.
 //! * OV-4 A VLB hit renews its entry; the second is looked up after the first missed. Each fills those before it. The
-//!   first is one for fetches and one for data. At a switch without `process_ids` all lose all, which counts as in HW-9.
-//!   Caches and MLB hold Midgard addresses and keep.
+//!   first is one for fetches and one for data. At a switch without `process_ids` all lose all, which is counted as
+//!   HW-9 says. Caches and MLB hold Midgard addresses and keep.
 //! * OV-5 The VMA table is a full tree: n regions have the least depth d with 5^d >= n. Entries are in leaves, in the
 //!   order of addresses. Nodes are numbered from the root, depth by depth, each depth as if it were full. A walk reads
 //!   both lines of a node at each depth, from the first cache of data on.

@@ -28,9 +28,9 @@ fn touch(m: &mut Midgard, pages: std::ops::Range<u64>) {
     pages.for_each(|page| go(m, 1, page * 4096));
 }
 
-/// By hand: the two lines of the VMA node miss, in one page, then each of 100 pages. The first walk back goes up and down
-/// six levels; that of data finds the root's line, since both roots are in it. Of the pages, 13 share no leaf line with
-/// those before; 12 of them find level 2.
+/// By hand: the two lines of the VMA node miss, in one page, then each of 100 pages. The first walk back goes up and
+/// down six levels; that of data finds the root's line, since both roots are in it. Of the pages, 13 share no leaf line
+/// with those before; 12 of them find level 2.
 #[test]
 fn mid_2_mid_3_the_hand_case() {
     let mut m = machine(MidgardConfig { caches: large(), ..MidgardConfig::default() });
@@ -86,6 +86,17 @@ fn mid_1_caches_by_hand() {
     // Line 0 enters, then the entry of its page. Line 1 takes its place, its entry is used; then line 0 is gone.
     assert_eq!(levels, [2, 0, 2, 2]);
     assert_eq!(counts(&m, ["m2p_up", "m2p_down", "m2p_data", "llc_misses_data"]), [5, 2, 3, 3]);
+    // A hit in the second fills the first.
+    let mut m = machine(MidgardConfig { caches: vec![(1, 1), (64, 64)], ..MidgardConfig::default() });
+    m.region(1, 0, 1, None);
+    assert_eq!([0, 64, 0, 0].map(|byte| m.access(1, byte).level), [2, 2, 1, 0]);
+    // One cache of 2 lines, two levels: after a cold walk it holds the entries of both, and the next line of the page
+    // takes the place of the upper one.
+    let mut m = machine(MidgardConfig { caches: vec![(2, 2)], levels: 2, ..MidgardConfig::default() });
+    m.region(1, 0, 1, None);
+    go(&mut m, 1, 0);
+    go(&mut m, 1, 64);
+    assert_eq!(counts(&m, ["m2p_up", "m2p_down"]), [2 + 1 + 2 + 1, 2 + 2]);
 }
 
 #[test]
