@@ -1,5 +1,5 @@
-//! The prices of parts that declare their counters themselves (HW-7): additions behind the second level, and page
-//! tables that are no radix tree.
+//! The prices of parts that declare their counters themselves (HW-7): additions behind the second level, page tables
+//! that are no radix tree, and the two sides of Midgard.
 //!
 //! A part has no formula of its own here. Each step that the program waits for costs the price of a reference, or the
 //! latency of what answered it; references in the background cost a share of that; and counters cost what their keys
@@ -8,9 +8,9 @@
 use super::cycles::price;
 use super::keys;
 use farreach_hw::cache::levels;
+use farreach_hw::system::{counting, walks};
 use farreach_hw::tlb::additions::{BACKGROUND_WEIGHT, Counter};
-use farreach_hw::tlb::counting;
-use farreach_types::counts::{Answered, HOST_TABLE, LedgerLine, PartCounts, TABLE, TlbCounts};
+use farreach_types::counts::{Answered, LedgerLine, PartCounts, TlbCounts};
 use farreach_types::params::Params;
 
 /// References by what answered them, each at its latency.
@@ -41,7 +41,8 @@ fn counters(name: &str, params: &Params) -> &'static [Counter] {
 fn cycles_of(name: &str, part: &PartCounts, params: &Params) -> [f64; 3] {
     let memory = &part.memory;
     let waiting = steps(memory.made.steps, &memory.answered, params);
-    let weight = price(params, &BACKGROUND_WEIGHT);
+    // Machines with caches make none in the background, and have no price for them.
+    let weight = if params.has(BACKGROUND_WEIGHT.name) { price(params, &BACKGROUND_WEIGHT) } else { 0.0 };
     let background = weight * steps(memory.made.background_references, &memory.background_answered, params);
     let priced = counters(name, params)
         .iter()
@@ -49,21 +50,20 @@ fn cycles_of(name: &str, part: &PartCounts, params: &Params) -> [f64; 3] {
     [waiting, background, priced.sum()]
 }
 
-/// Whether a part is a page table that is no radix tree, in either dimension.
-fn is_table(name: &str) -> bool {
-    [TABLE, HOST_TABLE].contains(&name)
+/// Cycles of these parts.
+fn sum(counts: &TlbCounts, params: &Params, which: impl Fn(&str) -> bool) -> f64 {
+    let parts = counts.parts.iter().filter(|(name, _)| which(name));
+    parts.map(|(name, part)| cycles_of(name, part, params).iter().sum::<f64>()).sum()
 }
 
-/// Cycles of page tables that are no radix trees: of walks.
+/// Cycles of walks, but those of a radix tree: of another page table, of both sides of Midgard.
 pub(super) fn table_cycles(counts: &TlbCounts, params: &Params) -> f64 {
-    let tables = counts.parts.iter().filter(|(name, _)| is_table(name));
-    tables.map(|(name, part)| cycles_of(name, part, params).iter().sum::<f64>()).sum()
+    sum(counts, params, |name| walks(name, params))
 }
 
 /// Cycles of the additions, and of a second level that counts by itself.
 pub(super) fn addition_cycles(counts: &TlbCounts, params: &Params) -> f64 {
-    let additions = counts.parts.iter().filter(|(name, _)| !is_table(name));
-    additions.map(|(name, part)| cycles_of(name, part, params).iter().sum::<f64>()).sum()
+    sum(counts, params, |name| !walks(name, params))
 }
 
 /// Cycles of walks for which the program did not wait, since an addition predicted the translation (SPT-4) or read

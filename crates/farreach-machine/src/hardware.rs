@@ -77,6 +77,7 @@ impl Hardware {
     pub(super) fn prices(&self) -> Vec<&'static Key> {
         match self {
             Hardware::Tlb(_) => cost::COST_KEYS.to_vec(),
+            Hardware::System(system) if !system.parts.is_empty() => cost::COST_KEYS.to_vec(),
             Hardware::System(_) => [cost::SYSTEM_KEYS, cost::COMMON_KEYS].concat(),
         }
     }

@@ -158,6 +158,7 @@ pub const PRESETS: &[Preset] = presets![
     "since/utopia",
     "since/private",
     "since/sll",
+    "since/midgard",
 ];
 
 /// The group of all presets.

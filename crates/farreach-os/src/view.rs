@@ -1,11 +1,12 @@
 //! Page table, range table and segment registers as the hardware reads them.
 
 use crate::os::Os;
+use crate::page_table::entry::attributes;
 use crate::ranges::process::Ranges;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::restseg::RestSegView;
 use farreach_types::translation::{
-    Attr, PageTableView, Perforated, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView,
+    Attr, PageTableView, Perforated, Pte, Range, RangeTableView, RangeWalk, Region, Segment, SegmentView,
 };
 
 impl PageTableView for Os {
@@ -44,6 +45,17 @@ impl PageTableView for Os {
     }
     fn largest_regions(&self, asid: Asid, most: usize) -> Vec<VpnRange> {
         self.spaces.get(asid.0 as usize).map_or_else(Vec::new, |space| space.regions.largest(most))
+    }
+    fn regions(&self, asid: Asid) -> Vec<Region> {
+        let Some(space) = self.spaces.get(asid.0 as usize) else { return Vec::new() };
+        let region = |r: &crate::region::Region| Region {
+            pages: r.range,
+            attr: attributes(r.prot, false),
+            memory: self.memory.objects.get(r.object).generation,
+            first: r.first_page,
+            shared: r.shared,
+        };
+        space.regions.iter().map(region).collect()
     }
     fn regions_version(&self, asid: Asid) -> u64 {
         self.spaces.get(asid.0 as usize).map_or(0, |space| space.regions.version())

@@ -70,6 +70,7 @@ pub const STUDIES: &[&Study] = &[
     &since::reach::STUDY,
     &since::guests::STUDY,
     &since::cores::STUDY,
+    &since::midgard::STUDY,
     &since::identities::STUDY,
     &since::open::STUDY,
     &atlas::STUDY,

@@ -104,7 +104,12 @@ pub trait PageTableView {
         let _ = (asid, most);
         Vec::new()
     }
-    /// A number that changes whenever [`PageTableView::largest_regions`] may.
+    /// All regions of a process, ascending: those that a VMA table lists (MID-1). None of a system that has no regions.
+    fn regions(&self, asid: Asid) -> Vec<Region> {
+        let _ = asid;
+        Vec::new()
+    }
+    /// A number that changes whenever [`PageTableView::largest_regions`] or [`PageTableView::regions`] may.
     fn regions_version(&self, asid: Asid) -> u64 {
         let _ = asid;
         0
@@ -121,6 +126,21 @@ pub trait PageTableView {
     fn restsegs(&self) -> &dyn RestSegView {
         &Absent
     }
+}
+
+/// A region of a process (a VMA): consecutive pages with one protection and one memory behind them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// Its pages.
+    pub pages: VpnRange,
+    /// What its protection allows; a single page may allow less.
+    pub attr: Attr,
+    /// The memory behind it: a file, a heap, a stack. No two have the same number, not even one after the other.
+    pub memory: u64,
+    /// Page of that memory at the first of `pages`.
+    pub first: u64,
+    /// Whether a store is seen by every other process that maps this memory (MAP_SHARED).
+    pub shared: bool,
 }
 
 /// The tables of a system that keeps none.

@@ -8,6 +8,7 @@ use crate::tlb::cores::CORES;
 use farreach_types::addr::Bytes;
 use farreach_types::params::{Allowed, Key, Params};
 use farreach_types::translation::Attr;
+use std::ops::Range;
 
 /// log2 of the bytes of a line: 64 in all processors that presets describe. Eight page table entries lie in one.
 pub const LINE_SHIFT: u32 = 6;
@@ -209,13 +210,26 @@ impl Levels {
     /// A reference of the program to a line; `side` 0: fetch, 1: load or store.
     #[inline]
     pub fn reference(&mut self, side: usize, line: u64, store: bool) -> At {
+        self.reference_by(side, line, store, |_| {})
+    }
+
+    /// As [`Levels::reference`], where lines have other addresses than memory: `translate` is called before memory is
+    /// asked, and may refer to the last level itself.
+    #[inline]
+    pub(crate) fn reference_by(
+        &mut self,
+        side: usize,
+        line: u64,
+        store: bool,
+        translate: impl FnOnce(&mut Levels),
+    ) -> At {
         if let Some(found) = self.own.l1[side].find(line) {
             if store {
                 found.set_dirty();
             }
             return At::L1;
         }
-        let at = self.beyond(line);
+        let at = self.beyond(line, translate);
         if let Some(victim) = self.own.l1[side].insert(line, Attr(0), store).filter(|v| v.dirty()) {
             self.write_second(victim.number());
         }
@@ -224,7 +238,12 @@ impl Levels {
 
     /// A reference of a walker.
     pub fn walker(&mut self, line: u64) -> At {
-        if self.walker_l1 { self.reference(1, line, false) } else { self.beyond(line) }
+        self.walker_by(line, |_| {})
+    }
+
+    /// As [`Levels::walker`], with `translate` as in [`Levels::reference_by`].
+    pub(crate) fn walker_by(&mut self, line: u64, translate: impl FnOnce(&mut Levels)) -> At {
+        if self.walker_l1 { self.reference_by(1, line, false, translate) } else { self.beyond(line, translate) }
     }
 
     /// A walker has read a leaf of a data page in this line (ITP-2).
@@ -241,7 +260,42 @@ impl Levels {
 
     /// A reference that begins at the second level.
     pub fn second(&mut self, line: u64) -> At {
-        self.beyond(line)
+        self.beyond(line, |_| {})
+    }
+
+    /// A reference that begins and ends at the last level; whether the line is there.
+    pub(crate) fn probe_last(&mut self, line: u64) -> bool {
+        self.slice(line).is_some_and(|slice| slice.find(line).is_some())
+    }
+
+    /// A line that is not there comes from memory into the last level alone.
+    pub(crate) fn bring_last(&mut self, line: u64) {
+        self.bring(line);
+    }
+
+    /// Removes lines from all levels: those of these ranges, ascending and without overlaps. Returns how many there
+    /// were, and how many of these were modified and went to memory.
+    pub(crate) fn flush(&mut self, ranges: &[Range<u64>]) -> [u64; 2] {
+        // All that is in a cache is in the last level. To look at all its places is faster than to ask for many lines.
+        let slots: usize = self.llc.iter().map(Cache::slots).sum();
+        let asked: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        let lines: Vec<u64> = if asked > slots as u64 / 16 {
+            let flushed = |line: &u64| {
+                let at = ranges.partition_point(|range| range.end <= *line);
+                ranges.get(at).is_some_and(|range| range.contains(line))
+            };
+            self.llc.iter().flat_map(Cache::lines).map(|line| line.number()).filter(flushed).collect()
+        } else {
+            ranges.iter().cloned().flatten().collect()
+        };
+        let mut flushed = [0; 2];
+        for line in lines {
+            if let Some(gone) = self.slice(line).and_then(|slice| slice.remove(line)) {
+                let modified = self.left_last(gone);
+                flushed = [flushed[0] + 1, flushed[1] + u64::from(modified)];
+            }
+        }
+        flushed
     }
 
     /// Lines that the second level can hold, by the keys.
@@ -292,17 +346,21 @@ impl Levels {
 
     /// A reference to the second level, which has the line afterwards.
     #[inline(never)]
-    fn beyond(&mut self, line: u64) -> At {
+    fn beyond(&mut self, line: u64, translate: impl FnOnce(&mut Levels)) -> At {
         if self.own.l2.find(line) {
             return At::L2;
         }
         let at = match self.slice(line).map(|slice| slice.find(line).is_some()) {
             Some(true) => At::Llc,
             Some(false) => {
+                translate(self);
                 self.bring(line);
                 At::Memory
             }
-            None => At::Memory,
+            None => {
+                translate(self);
+                At::Memory
+            }
         };
         self.fill_second(line, false);
         at
@@ -315,12 +373,20 @@ impl Levels {
             Some(keeper) => keeper.insert(slice, line, false),
             None => slice.insert(line, Attr(0), false),
         });
-        let Some(victim) = victim else { return };
+        if let Some(victim) = victim {
+            self.left_last(victim);
+        }
+    }
+
+    /// A line that left the last level leaves the others, those of all cores. Returns whether it was modified, and so
+    /// goes to memory.
+    fn left_last(&mut self, victim: super::Line) -> bool {
         let mut dirty = victim.dirty() | self.own.remove(victim.number());
         for other in &mut self.parked {
             dirty |= other.remove(victim.number());
         }
         self.memory_writes += u64::from(dirty);
+        dirty
     }
 
     fn fill_second(&mut self, line: u64, dirty: bool) {

@@ -40,6 +40,7 @@ pub const MIPS: SystemKind = SystemKind {
         let ordinary = params.int(random_tlb::ENTRIES.name) - params.int(random_tlb::RESERVED.name);
         (ordinary << BASE_SHIFT) * if params.flag(random_tlb::SPLIT.name) { 2 } else { 1 }
     },
+    parts: &[],
 };
 
 struct Mips {

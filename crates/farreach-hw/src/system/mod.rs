@@ -9,6 +9,7 @@ mod caches;
 mod family;
 pub mod global;
 pub mod keys;
+mod midgard;
 mod mips;
 mod mmu;
 mod pages;
@@ -26,9 +27,9 @@ pub use softvm::Softvm;
 pub use space::{Entered, Segment, Space};
 pub use tag_latch::{Label, TagLatch, TagLatchError};
 
-use crate::tlb::Foresees;
+use crate::tlb::{Counting, Foresees};
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
-use farreach_types::counts::{CacheCounts, SystemCounts, TlbCounts};
+use farreach_types::counts::{CacheCounts, HOST_TABLE, SystemCounts, TABLE, TlbCounts};
 use farreach_types::event::Kind;
 use farreach_types::params::{Key, Params};
 use farreach_types::translation::{Attr, PageTableView};
@@ -177,7 +178,7 @@ pub trait System: Send {
     /// fetches, and loads and stores, touched; the loop counts them, since it leaves out repetitions.
     fn counts(&self, member: usize, accesses: [u64; 2]) -> SystemCounts;
 
-    /// The same of a machine that is a TLB with caches ([`Mmu`]) and has these counts instead.
+    /// The same of a machine that is a TLB with caches, such as [`Mmu`], and has these counts instead.
     fn mmu(&self, accesses: [u64; 2]) -> Option<(TlbCounts, CacheCounts)> {
         let _ = accesses;
         None
@@ -203,7 +204,28 @@ pub struct SystemKind {
     pub alike: fn(&Params) -> bool,
     /// Bytes its TLB maps when full; 0 without one.
     pub reach: fn(&Params) -> u64,
+    /// What it counts by itself, by name in `counts.parts`, if it has the counts and the prices of a TLB with caches
+    /// ([`System::mmu`]); none: it has [`System::counts`].
+    pub parts: &'static [(&'static str, Counting)],
+}
+
+/// The counters of the part that a result of this machine names so; `None`: it has no such part.
+pub fn counting(name: &str, params: &Params) -> Option<Counting> {
+    let of_tlb = crate::tlb::counting(name, params);
+    of_tlb.or_else(|| own_parts(params).iter().find(|(of, _)| *of == name).map(|(_, counting)| *counting))
+}
+
+/// The parts that a machine with caches counts by itself.
+fn own_parts(params: &Params) -> &'static [(&'static str, Counting)] {
+    let kind = params.has("kind").then(|| params.text("kind"));
+    SYSTEMS.iter().find(|system| Some(system.kind) == kind).map_or(&[], |system| system.parts)
+}
+
+/// Whether a part is one of translation as a whole, so that its cycles are those of walks.
+pub fn walks(name: &str, params: &Params) -> bool {
+    [TABLE, HOST_TABLE].contains(&name) || own_parts(params).iter().any(|(of, _)| *of == name)
 }
 
 /// All kinds. A new one is one file and one line here.
-pub const SYSTEMS: &[&SystemKind] = &[&softvm::SOFTVM, &softvm::SPUR, &softvm::VMP, &mips::MIPS, &x86::X86];
+pub const SYSTEMS: &[&SystemKind] =
+    &[&softvm::SOFTVM, &softvm::SPUR, &softvm::VMP, &mips::MIPS, &x86::X86, &midgard::MIDGARD];

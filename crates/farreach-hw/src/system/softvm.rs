@@ -33,7 +33,7 @@ pub const VMP: SystemKind = kind(
 );
 
 const fn kind(kind: &'static str, about: &'static str, keys: &'static [&'static Key], build: Build) -> SystemKind {
-    SystemKind { kind, about, keys, build, alike: family::alike, reach: |_| 0 }
+    SystemKind { kind, about, keys, build, alike: family::alike, reach: |_| 0, parts: &[] }
 }
 
 const KEYS: &[&Key] = &[

@@ -31,6 +31,7 @@ pub const X86: SystemKind = SystemKind {
     reach: |params| {
         (params.int(random_tlb::ENTRIES.name) << BASE_SHIFT) * if params.flag(random_tlb::SPLIT.name) { 2 } else { 1 }
     },
+    parts: &[],
 };
 
 /// The page a side looked up last.

@@ -1,6 +1,7 @@
 //! The tests of farreach-hw.
 
 mod coalesce_oracle;
+mod midgard_oracle;
 mod mmu_oracle;
 mod nested_oracle;
 mod opt;

@@ -104,7 +104,8 @@ fn machine(
             if let Some((tlb, caches)) = instance.system.mmu(accesses) {
                 let tlb = TlbCounts { lookups: clock, ..tlb };
                 let time = engine.tally.time();
-                let ideal = engine.lifetimes.as_mut().and_then(|lifetimes| lifetimes.ideal(u, time));
+                let lifetimes = engine.lifetimes.as_mut().filter(|_| instance.walks);
+                let ideal = lifetimes.and_then(|lifetimes| lifetimes.ideal(u, time));
                 let ideal = ideal.map(|ideal| cost::overhead::beside(ideal, &tlb));
                 (&engine.os, &mut engine.memory_profile, &mut instance.profile, tlb, None, Some(caches), ideal)
             } else {
@@ -134,10 +135,10 @@ fn machine(
             let (bits, reach) = ((design.bits)(&spec.params), (design.reach)(&spec.params));
             cost::cost(&counts, workload, &spec.params, bits, reach)
         }
-        (Hardware::System(kind), system) => {
-            let system = system.as_ref().expect("it was just counted");
+        (Hardware::System(kind), Some(system)) => {
             cost::system::cost(system, &counts, workload, &spec.params, (kind.reach)(&spec.params))
         }
+        (Hardware::System(kind), None) => cost::cost(&counts, workload, &spec.params, None, (kind.reach)(&spec.params)),
     };
     if spec.hardware.tlb().is_some() && spec.params.flag("split") {
         cost.area_rbe = cost.area_rbe.map(|one| 2.0 * one);

@@ -8,6 +8,7 @@ mod common;
 mod cores;
 mod fetches;
 mod kernel_segment;
+mod midgard;
 mod mmu;
 mod nested;
 mod pages;

@@ -28,6 +28,10 @@ impl Midgard {
         let region = *self.regions.get(&(asid, first)).expect("the region exists");
         self.changed(asid, first, region.pages);
         self.lengthen(region.interval, region.from + pages);
+        if pages < region.pages && self.files.values().all(|interval| *interval != region.interval) {
+            let base = self.intervals[&region.interval].first + region.from;
+            self.flush(Interval { first: base + pages, pages: region.pages - pages });
+        }
         self.regions.remove(&(asid, first));
         self.insert(asid, first, Region { pages, ..region });
     }
@@ -56,14 +60,10 @@ impl Midgard {
         if old.is_some_and(|old| old.pages >= pages) {
             return;
         }
-        let others = || self.intervals.iter().filter(|other| *other.0 != number).map(|other| other.1);
-        let free = |first: u64| others().all(|o| first + pages <= o.first || o.first + o.pages <= first);
-        let in_place = old.map(|old| old.first).filter(|&first| free(first));
-        let first = in_place.unwrap_or(self.next);
-        self.next = self.next.max(first + pages + self.config.gap);
+        self.intervals.insert(number, Interval { first: self.next, pages: 2 * pages });
+        self.next += 2 * pages;
         assert!(self.next < FRONT / 64);
-        self.intervals.insert(number, Interval { first, pages });
-        if let (Some(old), None) = (old, in_place) {
+        if let Some(old) = old {
             self.add("moved", 1);
             self.flush(old);
             let all: Vec<_> = self.regions.iter().filter(|r| r.1.interval == number).map(|r| (*r.0, *r.1)).collect();
@@ -71,10 +71,11 @@ impl Midgard {
         }
     }
 
-    /// Lines of an interval leave the caches, its pages the MLB.
+    /// Lines of an interval, or of a part of one, leave the caches, its pages the MLB.
     fn flush(&mut self, old: Interval) {
         let inside = |page: u64| old.first <= page && page < old.first + old.pages;
-        let lines = self.caches.iter_mut().map(|cache| cache.drop_if(|&line| inside(line / 64))).sum();
+        let lines = self.caches.last_mut().expect("there is a cache").drop_if(|&line| inside(line / 64));
+        self.caches.iter_mut().chain([&mut self.fetch]).for_each(|cache| _ = cache.drop_if(|&line| inside(line / 64)));
         let pages = self.mlb.drop_if(|&page| inside(page));
         self.add("flushed", lines);
         self.add("mlb_invalidations", pages);
@@ -83,7 +84,7 @@ impl Midgard {
     /// OV-3.
     fn changed(&mut self, asid: u32, first: u64, pages: u64) {
         let meets = |e: &Range| e.0 == asid && e.1 < first + pages && first < e.1 + e.2;
-        let dropped = self.vlb1.drop_if(meets) + self.vlb2.drop_if(meets);
+        let dropped: u64 = self.vlb1.iter_mut().chain([&mut self.vlb2]).map(|vlb| vlb.drop_if(meets)).sum();
         self.add("invalidations", dropped);
     }
 

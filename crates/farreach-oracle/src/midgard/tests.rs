@@ -28,15 +28,16 @@ fn touch(m: &mut Midgard, pages: std::ops::Range<u64>) {
     pages.for_each(|page| go(m, 1, page * 4096));
 }
 
-/// By hand: the two lines of the VMA node miss, in one page, then each of 100 pages. The first walk back of each space
-/// goes up and down six levels. Of the pages, 13 share no leaf line with those before; 12 of them find level 2.
+/// By hand: the two lines of the VMA node miss, in one page, then each of 100 pages. The first walk back goes up and
+/// down six levels; that of data finds the root's line, since both roots are in it. Of the pages, 13 share no leaf line
+/// with those before; 12 of them find level 2.
 #[test]
 fn mid_2_mid_3_the_hand_case() {
     let mut m = machine(MidgardConfig { caches: large(), ..MidgardConfig::default() });
     m.region(1, 0, 100, None);
     touch(&mut m, 0..100);
     assert_eq!(counts(&m, ["vma_walks", "vma_references", "m2p_data", "m2p_front"]), [1, 2, 100, 2]);
-    assert_eq!(counts(&m, ["m2p_up", "m2p_down"]), [6 + 1 + 6 + 12 * 2 + 87, 6 + 6 + 12]);
+    assert_eq!(counts(&m, ["m2p_up", "m2p_down"]), [6 + 1 + 6 + 12 * 2 + 87, 6 + 5 + 12]);
     touch(&mut m, 0..100);
     assert_eq!(counts(&m, ["vma_walks", "m2p_data", "m2p_front"]), [1, 100, 2]);
     assert_eq!(counts(&m, ["vlb1", "vlb2"]), [0, 199], "48 pages of 100 in a cycle");
@@ -103,33 +104,37 @@ fn mid_1_mid_4_regions_by_hand() {
     let mut m = machine(MidgardConfig { caches: large(), ..MidgardConfig::default() });
     m.region(1, 0, 10, None);
     m.region(1, 100, 10, None);
-    assert_eq!(m.intervals(), [(0, 10), (10, 10)]);
+    assert_eq!(m.intervals(), [(0, 20), (20, 20)]);
     touch(&mut m, 0..10);
     m.access(1, 409600);
     assert_eq!(counts(&m, ["vma_walks", "m2p_data"]), [2, 11]);
-    // The first cannot grow in place, the second can. Each loses its range, and pages in the L1 VLB.
-    m.resize(1, 0, 11);
-    assert_eq!(m.intervals(), [(20, 11), (10, 10)]);
+    // The first has no room for so many. It loses its range, and pages in the L1 VLB.
+    m.resize(1, 0, 21);
+    assert_eq!(m.intervals(), [(40, 42), (20, 20)]);
     assert_eq!(counts(&m, ["moved", "flushed", "invalidations"]), [1, 10, 11]);
-    assert_eq!((m.access(1, 0).line, m.access(1, 409600).line), (20 * 64, 10 * 64));
+    assert_eq!((m.access(1, 0).line, m.access(1, 409600).line), (40 * 64, 20 * 64));
     assert_eq!(counts(&m, ["vma_walks", "m2p_data"]), [3, 12]);
     m.end(1, 0);
-    m.resize(1, 100, 30);
-    assert_eq!((m.intervals(), m.counts["moved"]), (vec![(10, 30)], 1));
+    m.resize(1, 100, 20);
+    assert_eq!((m.intervals(), m.counts["moved"]), (vec![(20, 20)], 1));
     assert_eq!((m.access(1, 409600).front, m.counts["m2p_data"]), (Front::Walk, 12), "its lines are there");
+    let flushed = m.counts["flushed"];
+    m.access(1, 409600 + 4 * 4096);
+    m.resize(1, 100, 4);
+    assert_eq!(m.counts["flushed"], flushed + 1, "of the page that it lost");
 
     // Two processes, one file: the second finds the lines of the first.
-    let mut m = machine(MidgardConfig { caches: large(), gap: 5, ..MidgardConfig::default() });
+    let mut m = machine(MidgardConfig { caches: large(), ..MidgardConfig::default() });
     m.region(1, 0, 10, Some((7, 0)));
     m.region(2, 50, 4, Some((7, 6)));
     m.region(2, 60, 4, None);
-    assert_eq!(m.intervals(), [(0, 10), (15, 4)]);
+    assert_eq!(m.intervals(), [(0, 20), (20, 8)]);
     assert_eq!(m.access(1, 6 * 4096).level, 1);
     assert_eq!((m.access(2, 50 * 4096).level, m.access(2, 60 * 4096).level), (0, 1));
     m.resize(2, 50, 9);
-    assert_eq!(counts(&m, ["moved", "flushed"]), [0, 0], "the gap is free");
-    m.resize(2, 60, 9);
-    m.resize(1, 0, 16);
+    assert_eq!(counts(&m, ["moved", "flushed"]), [0, 0], "there is room");
+    m.resize(2, 60, 8);
+    m.resize(1, 0, 21);
     assert_eq!(counts(&m, ["moved", "flushed"]), [1, 1]);
     assert_eq!((m.access(2, 50 * 4096).front, m.access(2, 50 * 4096).front), (Front::Walk, Front::Vlb1));
 }
@@ -158,7 +163,6 @@ fn mid_1_to_mid_4_laws_on_random_streams() {
             caches: if endless { large() } else { vec![(4, 2), (16, 4)] },
             mlb: if endless { 0 } else { dice.pick(&[0, 3]) },
             levels: 3 + dice.below(4) as u32,
-            gap: dice.below(4),
             process_ids: dice.percent(50),
         };
         let mut m = machine(config);

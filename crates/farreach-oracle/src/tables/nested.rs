@@ -20,11 +20,7 @@ pub struct Piece {
     /// FL: the upper level of the node. HT, EC: the order of the pages. CL: 0 heads, 1 a node.
     pub part: u64,
     /// FL: page div the span of the node. HT: buckets. CL: the block of the node. EC: resizes that ended (one more for
-<<<<<<< HEAD
-    /// the new table), times ways, plus the way.
-=======
     /// the new table), times ways, plus the way. A row of walk tables: part 64 or 65, and its number.
->>>>>>> h2
     pub number: u64,
     pub bytes: u64,
 }
@@ -43,11 +39,8 @@ pub struct Reads {
     pub steps: Vec<Vec<Line>>,
     /// OW-43: a walk cache has the address of the first line.
     pub known: bool,
-<<<<<<< HEAD
-=======
     /// OW-44: rows that are fetched behind the walk.
     pub rows: Vec<Line>,
->>>>>>> h2
 }
 
 /// A table that can say which lines a walk would read now, for a page that is mapped. It changes nothing.
@@ -131,9 +124,6 @@ impl Nested {
             tlb: Used::new(config.nested_tlb),
             mapped: BTreeMap::new(),
             placed,
-<<<<<<< HEAD
-            book: Book::new(&["guest_references", "host_references", "host_walks", "nested_hits", "known"]),
-=======
             book: Book::new(&[
                 "guest_references",
                 "host_references",
@@ -142,7 +132,6 @@ impl Nested {
                 "nested_hits",
                 "known",
             ]),
->>>>>>> h2
         }
     }
 
@@ -179,13 +168,8 @@ impl Nested {
         }
     }
 
-<<<<<<< HEAD
-    /// The host translates a guest frame.
-    fn host_walk(&mut self, frame: u64) -> Found {
-=======
     /// The host translates a guest frame, with references of this kind.
     fn host_walk(&mut self, frame: u64, kind: &'static str) -> Found {
->>>>>>> h2
         self.back(frame);
         let page = frame >> self.host_order;
         if self.tlb.hit(&page) {
@@ -197,12 +181,6 @@ impl Nested {
         let found = self.host.walk(0, frame);
         check(&reads, found);
         self.book.add("host_walks", 1);
-<<<<<<< HEAD
-        self.book.add("host_references", found.references);
-        found
-    }
-
-=======
         self.book.add(kind, found.references);
         found
     }
@@ -212,7 +190,6 @@ impl Nested {
         self.guest.lines(asid, vpn).known
     }
 
->>>>>>> h2
     /// A walk to a page that the guest has mapped: a last-level miss of the TLBs.
     pub fn walk(&mut self, asid: u32, vpn: u64) -> Found {
         let reads = self.guest.lines(asid, vpn);
@@ -225,11 +202,7 @@ impl Nested {
                     continue;
                 }
                 let frame = (self.placed)(line);
-<<<<<<< HEAD
-                let found = self.host_walk(frame);
-=======
                 let found = self.host_walk(frame, "host_references");
->>>>>>> h2
                 references += found.references;
                 deepest = deepest.max(found.steps);
             }
@@ -239,15 +212,11 @@ impl Nested {
         let found = self.guest.walk(asid, vpn);
         check(&reads, found);
         self.book.add("guest_references", found.references);
-<<<<<<< HEAD
-        let data = self.host_walk(self.frame(asid, vpn));
-=======
         let data = self.host_walk(self.frame(asid, vpn), "host_references");
         for &row in &reads.rows {
             let frame = (self.placed)(row);
             self.host_walk(frame, "host_background");
         }
->>>>>>> h2
         self.book.walk(references + data.references, steps + data.steps)
     }
 

@@ -23,8 +23,6 @@ pub(super) const CLAIMS: &[Hypothesis] = open![
         "the allocator and its tiers are not built."
     "H-HW-43" Main "Entries aligned to several powers of two miss 27 % less often than anchors"
         "they are not built; anchors are (H-HW-42)."
-    "H-HW-49" Main "Translation behind the caches costs within 5 % of TLBs with 16 MB of cache, and nothing with 512 MB"
-        "Midgard's two stages of translation are not built."
     "H-HW-50" Main "Virtual caches with segments behind them need no TLB for most accesses"
         "caches with virtual tags and delayed segments are not built; sv97 has virtual caches without segments."
 ];

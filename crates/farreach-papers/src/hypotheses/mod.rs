@@ -3,6 +3,7 @@
 //! [`Verdict`](farreach_types::papers::Verdict) and names the programs; nothing is tuned to make a claim hold.
 
 mod ds13;
+mod hw_caches;
 mod hw_cores;
 mod hw_guests;
 mod hw_nested;
@@ -49,6 +50,7 @@ const FAMILIES: &[&[Hypothesis]] = &[
     hw_guests::CLAIMS,
     hw_cores::CLAIMS,
     hw_nested::CLAIMS,
+    hw_caches::CLAIMS,
     hw_open::CLAIMS,
 ];
 

@@ -5,6 +5,7 @@ pub(super) mod cores;
 pub(super) mod designs;
 pub(super) mod guests;
 pub(super) mod identities;
+pub(super) mod midgard;
 pub(super) mod open;
 pub(super) mod prefetch;
 pub(super) mod reach;

@@ -89,6 +89,11 @@ impl Tables {
         Walked { references: self.steps.references(), by_level: [0; 5], found: found.filter(|_| !failed) }
     }
 
+    /// See [`crate::tlb::OnMap::faulting`].
+    pub fn faulting(&mut self, asid: Asid, vpn: Vpn, counts: &mut TlbCounts) {
+        self.table.faulting(asid, vpn, &mut counts.parts.at(self.part).counters);
+    }
+
     /// See [`crate::tlb::OnMap::mapped`].
     pub fn mapped(&mut self, asid: Asid, pages: VpnRange, view: &dyn PageTableView, counts: &mut TlbCounts) {
         let own = &mut counts.parts.at(self.part).counters;
