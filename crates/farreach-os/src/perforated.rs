@@ -37,7 +37,7 @@ impl Os {
                 continue;
             }
             for hole in pages.iter() {
-                let request = FrameRequest { vpn: hole, object: region.object, page: region.page_of(hole) };
+                let request = FrameRequest { asid, vpn: hole, object: region.object, page: region.page_of(hole) };
                 let Some(pfn) = self.placement.allocate(&mut self.memory, request) else { break };
                 self.memory.fill(region.object, request.page, pfn);
                 self.map_page(asid, hole, Entry { pfn, ..entry });

@@ -249,12 +249,13 @@ impl Levels {
     /// A walker has read a leaf of a data page in this line (ITP-2).
     #[inline]
     pub(super) fn mark_leaf(&mut self, line: u64) {
-        self.l2.mark_leaf(line);
+        self.own.l2.mark_leaf(line);
     }
 
     /// Lines of tables are kept from now on, or are not, by a policy that does so (FL-6, ITP-2).
     pub(crate) fn keep(&mut self, on: bool) {
-        self.l2.keep(on);
+        let cores = std::iter::once(&mut self.own).chain(&mut self.parked);
+        cores.for_each(|private| private.l2.keep(on));
         self.llc_keeper.iter_mut().for_each(|keeper| keeper.set(on));
     }
 

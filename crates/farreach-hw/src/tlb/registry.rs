@@ -40,7 +40,7 @@ pub fn design(kind: &str) -> Option<&'static Design> {
 pub type Choice = (&'static Key, fn(&str) -> Option<&'static [&'static Key]>);
 
 /// The keys that choose parts of a hierarchy. Parts have keys that choose, too, behind those that choose them.
-pub const CHOICES: [Choice; 7] = [
+pub const CHOICES: [Choice; 8] = [
     (&BEHIND, |name| additions::listed(name).map(|listed| listed.keys)),
     (&TABLE, |name| tables::listed(name).map(|listed| listed.keys)),
     (&HOST_TABLE, |name| tables::of_host(name).map(|table| &table.keys[..])),
@@ -104,7 +104,8 @@ pub struct Counting {
 }
 
 impl Counting {
-    fn new(counters: &'static [Counter], laws: &'static [Law]) -> Counting {
+    /// Of a part that is no page table.
+    pub(crate) const fn new(counters: &'static [Counter], laws: &'static [Law]) -> Counting {
         Counting { counters, laws, table_laws: &[], walks: |counts| counts.walk.walks }
     }
 

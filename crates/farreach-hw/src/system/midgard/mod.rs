@@ -39,10 +39,7 @@ pub const MIDGARD: SystemKind = SystemKind {
     build: |family, plain| Ok(Box::new(Midgard::new(family[0], plain)?)),
     alike: |_| false,
     reach: |params| (params.int(front::VLB_L1I.name) + params.int(front::VLB_L1D.name)) << BASE_SHIFT,
-    parts: &[
-        (FRONT, Counting { counters: front::COUNTERS, laws: front::LAWS }),
-        (BACK, Counting { counters: back::COUNTERS, laws: back::LAWS }),
-    ],
+    parts: &[(FRONT, Counting::new(front::COUNTERS, front::LAWS)), (BACK, Counting::new(back::COUNTERS, back::LAWS))],
 };
 
 const OWN: [&Key; 7] = [

@@ -95,9 +95,8 @@ impl World {
         let tlb = self.machine.mmu([0; 2]).unwrap().0;
         for (name, part) in tlb.parts.iter() {
             let counting = &SYSTEMS.iter().find(|s| s.kind == "midgard").unwrap().parts;
-            for law in counting.iter().find(|(of, _)| *of == name).unwrap().1.laws {
-                let (left, right) = (law.sides)(part, &tlb);
-                assert_eq!(left, right, "{}", law.name);
+            for (law, (left, right)) in counting.iter().find(|(of, _)| *of == name).unwrap().1.laws(part, &tlb) {
+                assert_eq!(left, right, "{law}");
             }
         }
         tlb

@@ -8,6 +8,7 @@ use super::cores::CORES;
 use super::host::GUEST;
 use super::keys::{L2, L2I};
 use super::{Paging, SecondLevel};
+use crate::cache::Port;
 use crate::tlb::contract::{EntryView, Lookup};
 use crate::tlb::keys::PROCESS_IDS;
 use crate::tlb::parts::additions::Victim;
@@ -96,8 +97,8 @@ impl Shared {
 
 /// Of a change, the first core that is told drops the entries, and the others find none.
 impl SecondLevel for Shared {
-    fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
-        self.level().lookup(at, pte, counts)
+    fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts, port: &mut Port) -> Option<(Translation, u8)> {
+        self.level().lookup(at, pte, counts, port)
     }
     fn fill(
         &mut self,
