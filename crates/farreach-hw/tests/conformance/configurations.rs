@@ -66,6 +66,7 @@ const LISTED: &[(&str, &str)] = &[
     ("hierarchy", "l1d=4K:8/4,l1i=4K:8,l2=4K|64K|1M:32/8,l2_replacement=itp"),
     ("hierarchy", "l1d=4K:4,l1i=4K:4,l2=4K:12,l2_replacement=itp,itp_from_oldest=2,itp_hits=3"),
     ("hierarchy", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4,replacement=fifo,l2_replacement=plru"),
+    ("hierarchy", "l1d=4K:8/4,l1i=4K:8,l2=4K|64K:32/4,l2i=4K:8,l2_replacement=opt"),
     ("hierarchy", "l1d=4K:4+64K:4,l1i=4K:4,second_level=mix,mix_entries=32,mix_ways=4,mix_bundle=4,replacement=random"),
     ("hierarchy", "l1d=4K:8,l1i=4K:4,second_level=anchor,l2=4K|64K|2M:32/4,anchor_distance=512,replacement=fifo"),
     ("hierarchy", "l1d=4K:8,l1i=4K:4,second_level=anchor,l2=4K:16/4+1M:4,anchor_distance=64,pwc_pd=4"),

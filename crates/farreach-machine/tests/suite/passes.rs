@@ -77,7 +77,7 @@ fn rep_1_other_machines_are_as_they_are() {
     assert_eq!(alone.result.workload, beside.result.workload);
     // A limit ends both passes at the same place.
     let spec = || vec![MachineSpec::parse(&opt, 7).unwrap()];
-    let mut lab = Lab::new(spec(), Options { limit: Some(700), twice: true, ..Options::default() }).unwrap();
+    let mut lab = Lab::new(spec(), Options { limit: Some(150), twice: true, ..Options::default() }).unwrap();
     for pass in 0..2 {
         for batch in &stream.batches {
             if !lab.feed(batch).unwrap() {
@@ -97,7 +97,9 @@ fn rep_1_what_comes_once_is_refused() {
     for part in ["since/opt", "l2_replacement = opt", "farreach record", "farreach sim FILE"] {
         assert!(once.contains(part), "{once}");
     }
-    let trapped = TrapLab::new(vec![spec()], 0).map(|_| ()).unwrap_err().to_string();
+    // Its first level would be refused otherwise.
+    let fifo = MachineSpec::parse("since/opt:l1_replacement=fifo", 0).unwrap();
+    let trapped = TrapLab::new(vec![fifo], 0).map(|_| ()).unwrap_err().to_string();
     assert!(trapped.contains("l2_replacement = opt"), "{trapped}");
     let mut others = lab(&["since/base"], false, 1);
     others.finish().unwrap();

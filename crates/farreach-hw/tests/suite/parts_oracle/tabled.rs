@@ -120,7 +120,7 @@ impl Plain for Tabled {
 
     fn faulting(&mut self, asid: u32, vpn: u64) {
         if self.counts_faults {
-            self.table().walk(asid, vpn);
+            self.table().search_absent(asid, vpn);
         }
     }
 
