@@ -273,8 +273,8 @@ impl MachineSpec {
         if self.system_counts_walks() && self.by_lines() {
             let walks_at = &os::placement::utopia::WALKS_AT;
             return Err(format!(
-                "{} = {} is not allowed with walk_cost = caches: machines with caches go through spans in which no page \
-                 may move; {} must be 0",
+                "{} = {} is not allowed with walk_cost = caches: machines with caches go through spans in which no \
+                 page may move; {} must be 0",
                 walks_at.name,
                 params.int(walks_at.name),
                 walks_at.name

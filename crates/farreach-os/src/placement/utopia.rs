@@ -42,7 +42,8 @@ const FULL: Key = Key {
     name: "uto_full",
     default: "flex",
     allowed: Allowed::OneOf(&["flex", "evict"]),
-    about: "a page whose set is full is placed in the FlexSeg, or the page that was placed in the set first moves there",
+    about: "a page whose set is full is placed in the FlexSeg, or the page that was placed there first moves to the \
+            FlexSeg",
 };
 /// UTO-6.
 pub const WALKS_AT: Key = Key {

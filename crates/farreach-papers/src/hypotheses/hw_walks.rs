@@ -154,8 +154,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let (with, without) = (of("since/utopia")?, of(BASE_RESTRICTED)?);
                 let (each, before) = (with.each_miss()?, without.each_miss()?);
                 let text = format!(
-                    "{} of the misses answered, {each:.2} references a miss, not {before:.2}, cycles {}, {} pages whose \
-                     set was full",
+                    "{} of the misses answered, {each:.2} references a miss, not {before:.2}, cycles {}, {} pages \
+                     whose set was full",
                     percent(with.coverage()),
                     percent(share(with.cycles, without.cycles)),
                     full_sets(results, &p.name)?

@@ -106,9 +106,9 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     section.note(format!(
         "Means are of programs that walk at least {LEAST_WALKS} times beyond the first walk to each page. The base is \
          {BASE}; that of victima reads walks through the same caches ({BASE_VICTIMA}), that of spectlb has \
-         reservations ({BASE_RESERVED}), that of utopia its placement ({BASE_RESTRICTED}), that of spot, clustered, colt-all and anchor memory in one piece \
-         ({BASE_EAGER}), that of shadow and agile is in a virtual machine, too ({NESTED}). Other programs of the set \
-         run on the base alone."
+         reservations ({BASE_RESERVED}), that of utopia its placement ({BASE_RESTRICTED}), that of spot, \
+         clustered, colt-all and anchor memory in one piece ({BASE_EAGER}), that of shadow and agile is in a virtual \
+         machine, too ({NESTED}). Other programs of the set run on the base alone."
     ));
     section.note(MODEL);
 }
