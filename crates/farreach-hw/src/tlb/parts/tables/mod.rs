@@ -74,7 +74,7 @@ impl Scope {
 /// The value of [`TABLE`] that is the walker's own.
 const RADIX_TREE: &str = "radix";
 
-/// The name of the table in [`TlbCounts::parts`].
+/// The name of the table in [`TlbCounts::parts`](farreach_types::counts::TlbCounts::parts).
 pub const PART: &str = farreach_types::counts::TABLE;
 
 /// A mapping: a page or a superpage of one process.
