@@ -15,9 +15,9 @@ use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A region of more pages, 4 TB, is no region of a program, but all that a trace without mappings may reference. It is
+/// A region of more pages, 1 TB, is no region of a program, but all that a trace without mappings may reference. It is
 /// placed in aligned pieces as they are referenced. An entry of the second level holds one of these.
-const GIANT: u64 = 1 << 30;
+const GIANT: u64 = 1 << 28;
 /// log2 of the pages of a piece: 1 GB.
 const PIECE: u32 = 18;
 /// Midgard pages for regions; VMA tables lie behind.
