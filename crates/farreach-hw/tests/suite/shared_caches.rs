@@ -137,7 +137,7 @@ impl Plain {
             let entry = vpn >> (9 * level);
             let next = (1u64 << 40) + self.places.len() as u64;
             let place = *self.places.entry((asid, level, entry >> 9)).or_insert(next);
-            let line = (place << 12 | entry % 512 * 8) >> 6;
+            let line = ((place << 12) + entry % 512 * 8) >> 6;
             let at = if self.walker_first { self.reference(core, 1, line, false) } else { self.beyond(core, line) };
             self.walks[at] += 1;
         }
@@ -172,7 +172,7 @@ const PAGES: u64 = 40;
 
 /// Some of them far away, in nodes of their own.
 fn page(i: u64) -> u64 {
-    if i % 5 == 0 { i << 9 } else { 0x400 + i }
+    if i.is_multiple_of(5) { i << 9 } else { 0x400 + i }
 }
 
 /// Everything equal on a random stream.
@@ -273,6 +273,6 @@ fn drive(seed: u64) -> u64 {
 
 #[test]
 fn several_cores_with_caches_and_a_plain_model() {
-    let shown: u64 = seeds(150).into_iter().map(drive).sum();
+    let shown: u64 = seeds(150).map(drive).sum();
     assert!(shown > 1000, "the last level answers, and is written to: {shown}");
 }
