@@ -95,7 +95,7 @@ mod tests {
         (first..first + 512).map(|vpn| os.pte(P, Vpn(vpn)).map(|pte| pte.pfn.0)).collect()
     }
 
-    /// PRF-1: the lowest block with enough free frames; the page whose place is taken lies elsewhere; a block that is
+    /// PRF-1: the lowest of the blocks with most free frames; the page whose place is taken lies elsewhere; a block that is
     /// wholly free makes an ordinary superpage.
     #[test]
     fn prf_1_by_hand() {

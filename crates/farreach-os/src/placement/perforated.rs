@@ -7,6 +7,7 @@ use crate::region::HugeAdvice;
 use farreach_types::addr::{BASE_SHIFT, Bytes, Pfn};
 use farreach_types::params::{Allowed, Key, PAGE_SIZE, Params};
 use farreach_types::translation::Perforated as Superpage;
+use std::cmp::Reverse;
 
 const FREE: Key = Key {
     name: "perforated_free",
@@ -59,13 +60,14 @@ impl Placement for Perforated {
         if private && matches!(advice, HugeAdvice::None | HugeAdvice::Huge) { &[Superpage::ORDER] } else { &[] }
     }
 
-    /// The lowest block with enough free frames.
+    /// The block with the most free frames, if they are enough; of equal ones the lowest. The lowest that is enough would
+    /// be the one from which an allocator that begins at the bottom has just taken the frames of other holes.
     fn perforated_block(&mut self, memory: &mut Memory) -> Option<(Pfn, [u64; 8])> {
-        let blocks = memory.alloc.total()? / FRAMES;
-        let (base, free) = (0..blocks).map(|block| (block * FRAMES, memory.free_in(block))).find(|(_, free)| {
-            let frames: u64 = free.iter().map(|word| u64::from(word.count_ones())).sum();
-            frames >= self.least
-        })?;
+        let frames =
+            |block: u64| -> u64 { memory.free_in(block).iter().map(|word| u64::from(word.count_ones())).sum() };
+        let blocks = (0..memory.alloc.total()? / FRAMES).map(|block| (frames(block), Reverse(block)));
+        let (_, Reverse(block)) = blocks.max().filter(|(frames, _)| *frames >= self.least)?;
+        let (base, free) = (block * FRAMES, memory.free_in(block));
         let is_free = |frame: &u64| free[(frame / 64) as usize] >> (frame % 64) & 1 == 1;
         let mut next = 0;
         while let Some(first) = (next..FRAMES).find(is_free) {

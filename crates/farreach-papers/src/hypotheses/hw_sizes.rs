@@ -6,8 +6,8 @@ use super::judge::{Outcome, reached, tally, untestable};
 use crate::number_text::percent;
 use crate::results::Results;
 use crate::since::reach::{
-    CHOSEN, HOLES, IDENTICAL, MAPPINGS, MIX, RIVALS, SHAPES, SUPERPAGES, TPS, WHOLE, best_anchor, first_level, kept,
-    mean_distance, with_superpages,
+    CHOSEN, HOLES, IDENTICAL, MAPPINGS, MIX, RIVALS, SHAPES, SUPERPAGES, TPS, WHOLE, best_anchor, first_level, holes,
+    kept, mean_distance, with_superpages,
 };
 use crate::since::{BASE, LEAST_WALKS, Walks, counted, few, share, walks_enough};
 use farreach_types::papers::Finding;
@@ -136,8 +136,9 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let [pages, whole] = [BASE, WHOLE].map(|m| results.misses(&p.name, m));
                 let (pages, whole) = (pages?, whole?);
                 let said = |(taken, machine): (u64, &str)| {
-                    let share = kept(results, &p.name, machine);
-                    share.map(|share| (share, format!("{} with {taken} %", percent(share))))
+                    let share = kept(results, &p.name, machine)?;
+                    let holes = percent(holes(results, &p.name, machine).unwrap_or_default());
+                    Some((share, format!("{} with {taken} % taken and {holes} holes", percent(share))))
                 };
                 let enough = pages.saturating_sub(whole) >= LEAST_WALKS;
                 let Some(all) = HOLES.into_iter().skip(1).map(said).collect::<Option<Vec<_>>>() else {

@@ -146,6 +146,12 @@ pub(crate) fn kept(results: &Results, program: &str, machine: &str) -> Option<f6
     (pages > whole).then(|| 100.0 * (pages as f64 - holes as f64) / (pages - whole) as f64)
 }
 
+/// The share of holes in percent of the pages of superpages that have any.
+pub(crate) fn holes(results: &Results, program: &str, machine: &str) -> Option<f64> {
+    let os = &results.machine(program, machine)?.counts.os;
+    (os.perforated_faults > 0).then(|| share(os.perforated_holes, os.perforated_faults << 9))
+}
+
 fn section(results: &Results, set: &Set, section: &mut Section) {
     let mut table = Table::new("Walks in percent of those of pages alone", "program");
     for name in ["colt", "colt-fa", "clustered", "ranges first", "ranges first, past the first level", "colt-all"] {
@@ -223,8 +229,9 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
          random are not in a row, so that an entry for one of them is written into every set (MIX-2).",
     );
     section.note(
-        "Frames of others are scattered, so that hardly a block of 2 MB is wholly free with a twentieth of them. A hole \
-         then lies in nearly every group of 64 pages, so that the filter saves few bitmaps (PRF-2).",
+        "Frames of others are scattered, so that hardly a block of 2 MB is wholly free with a twentieth of them. The \
+         system takes the blocks with fewest of them first. A hole still lies in nearly every group of 64 pages, so \
+         that the filter saves few bitmaps (PRF-2).",
     );
     section.note(MODEL);
 }
@@ -237,13 +244,18 @@ fn perforated(results: &Results, set: &Set) -> Table {
     for (percent, _) in HOLES {
         table.column(format!("{percent} %"), Origin::Measured, "misses");
         table.column(format!("{percent} %, references"), Origin::Measured, "% of pages of 4 KB");
+        table.column(format!("{percent} %, holes"), Origin::Measured, "% of pages");
     }
     for p in few(set) {
         let walks = |machine| Walks::of(results, &p.name, machine);
         let mut cells: Vec<Cell> = [BASE, WHOLE].map(|m| results.misses(&p.name, m).into()).into();
         for (_, machine) in HOLES {
             let made = walks(machine).zip(walks(BASE)).map(|(w, base)| share(w.demand, base.demand));
-            cells.extend([results.misses(&p.name, machine).into(), made.into()]);
+            cells.extend([
+                results.misses(&p.name, machine).into(),
+                made.into(),
+                holes(results, &p.name, machine).into(),
+            ]);
         }
         table.row(&p.name, cells);
     }
