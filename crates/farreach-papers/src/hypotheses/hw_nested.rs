@@ -12,7 +12,7 @@ use crate::since::guests::{
 use crate::since::tables::walk_cycles;
 use crate::since::{few, geomean, share, walks_enough};
 use farreach_types::papers::Kind::Main;
-use farreach_types::papers::{Finding, Program};
+use farreach_types::papers::{Finding, Program, Verdict};
 
 /// Programs that walk often enough on this machine to say something.
 fn walked<'a>(results: &'a Results, set: &'a Set, machine: &'static str) -> impl Iterator<Item = &'a Program> + Clone {
@@ -43,10 +43,11 @@ fn faster(times: Option<f64>, claimed: f64, what: &str) -> Finding {
     }
 }
 
-/// Those of these findings that say something, as one.
+/// These findings as one. Parts that no program can say anything about leave the verdict to the others.
 fn together(findings: &[Finding]) -> Finding {
     let why = findings.iter().map(|f| f.why.trim_end_matches('.')).collect::<Vec<_>>().join("; ");
-    let verdict = findings.iter().skip(1).fold(findings[0].verdict, |all, f| worst([all, f.verdict]));
+    let tested = findings.iter().map(|f| f.verdict).filter(|verdict| *verdict != Verdict::NotTestable);
+    let verdict = tested.reduce(|all, verdict| worst([all, verdict])).unwrap_or(Verdict::NotTestable);
     Finding { verdict, why: why + "." }
 }
 
