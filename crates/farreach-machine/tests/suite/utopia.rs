@@ -30,9 +30,8 @@ fn stream(seed: u64) -> Stream {
     s
 }
 
-/// Small TLBs and segments: 256 sets of base pages, 2 of superpages.
-const SMALL: &str = "l1d=4K:4+2M:1,l1i=4K:4,l2=4K|2M:16/4,placement=utopia,memory=64M,uto_size=2M,uto_size_2m=8M,\
-                     uto_ways=2,khugepaged=64";
+/// Small TLBs and segments: two sets of superpages.
+const SMALL: &str = "l1d=4K:4+2M:1,l1i=4K:4,l2=4K|2M:16/4,placement=utopia,memory=64M,uto_size_2m=8M,uto_ways=2";
 
 /// Machines without the addition, with it, and with it beside the walk of the page table.
 fn counts(keys: &str, seed: u64) -> [TlbCounts; 3] {
@@ -47,20 +46,20 @@ fn counts(keys: &str, seed: u64) -> [TlbCounts; 3] {
 #[test]
 fn uto_answers_and_walks_are_the_misses_without_it() {
     for (seed, keys) in (0..).zip([
-        "thp=always,uto_hash=mix",
-        "thp=always,uto_full=evict",
-        "thp=never,uto_size=128K,uto_full=evict,uto_hash=mix",
-        "thp=never,uto_size=128K",
-        "thp=always,walk_cost=caches",
-        "thp=always,khugepaged=8,max_ptes_none=500,ranges=true,allocator=fifo",
+        "thp=always,khugepaged=64,uto_size=2M,uto_hash=mix",
+        "thp=always,khugepaged=64,uto_size=2M,uto_full=evict",
+        "thp=never,uto_size=512K,uto_full=evict,uto_hash=mix",
+        "thp=never,uto_size=512K",
+        "thp=always,uto_size=2M,walk_cost=caches",
+        "thp=always,khugepaged=8,max_ptes_none=500,uto_size=2M,ranges=true",
     ]) {
         let [base, with, parallel] = counts(keys, seed);
         for tlb in [&with, &parallel] {
             let of = |name| tlb.parts.count("utopia", name);
             assert_eq!(of("rsw_hits") + tlb.misses, base.misses, "{keys}");
             assert_eq!([of("rsw"), tlb.walk.walks], [base.misses, tlb.misses], "{keys}");
-            assert!(of("rsw_hits_4k") > 500, "{keys}: {tlb:?}");
-            assert!(keys.contains("never") || of("rsw_hits_2m") > 100, "{keys}: {tlb:?}");
+            assert!(of("rsw_hits_4k") > 100, "{keys}: {tlb:?}");
+            assert!(keys.contains("never") || of("rsw_hits_2m") > 20, "{keys}: {tlb:?}");
             let levels = |tlb: &TlbCounts| {
                 [tlb.second_level_data_hits, tlb.second_level_fetch_hits, tlb.invalidations, tlb.evictions]
             };
@@ -73,14 +72,14 @@ fn uto_answers_and_walks_are_the_misses_without_it() {
 /// UTO-6: the system follows the walks of its machine, at points of the stream that shortcuts do not move.
 #[test]
 fn uto_6_pages_that_are_walked_move() {
-    for keys in ["thp=never,uto_size=128K,uto_walks_at=2", "thp=always,uto_walks_at=1,uto_size=256K,uto_full=evict"] {
+    for keys in ["thp=never,uto_size=512K,uto_walks_at=2", "thp=always,uto_walks_at=1,uto_size=256K,uto_full=evict"] {
         let moves = |own: &str| {
             let machine = format!("since/base:{SMALL},{keys}{own}");
-            let out = run(&[&machine, &machine.replace("2M:1", "2M:2")], &stream(9));
+            let out = run(&[&machine, &machine.replace("2M:1,", "2M:2,")], &stream(9));
             out.machine(0).counts.os.restseg_moves
         };
         let [alone, answered] = ["", ",behind=utopia"].map(moves);
-        assert!(alone > 20, "{keys}: {alone}");
+        assert!(alone > 5, "{keys}: {alone}");
         assert_eq!(alone, answered, "walks of pages in RestSegs move nothing, {keys}");
     }
 }

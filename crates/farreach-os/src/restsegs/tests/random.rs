@@ -50,7 +50,7 @@ impl Random {
             ("memory", "64M".to_owned()),
             ("allocator", dice.pick(&["buddy", "fifo"]).to_owned()),
             ("uto_size", text(sets * ways * 4096)),
-            ("uto_size_2m", if superpages { text(2 * ways << 21) } else { "none".to_owned() }),
+            ("uto_size_2m", if superpages { text(ways << 22) } else { "none".to_owned() }),
             ("uto_ways", text(ways)),
             ("uto_hash", if mixes { "mix" } else { "identity" }.to_owned()),
             ("uto_full", if evicts { "evict" } else { "flex" }.to_owned()),
