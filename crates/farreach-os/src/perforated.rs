@@ -95,8 +95,8 @@ mod tests {
         (first..first + 512).map(|vpn| os.pte(P, Vpn(vpn)).map(|pte| pte.pfn.0)).collect()
     }
 
-    /// PRF-1: the lowest of the blocks with most free frames; the page whose place is taken lies elsewhere; a block that
-    /// is wholly free makes an ordinary superpage.
+    /// PRF-1: the lowest of the blocks with most free frames; the page whose place is taken lies elsewhere; a block
+    /// that is wholly free makes an ordinary superpage.
     #[test]
     fn prf_1_by_hand() {
         let mut os = os("8M", 0.75, &[3, 512 + 7, 512 + 64, 1024 + 500]);
