@@ -4,8 +4,8 @@
 //! In the page table all of them are base pages. That they make a superpage is a mark beside it, which hardware that
 //! knows of holes reads with an entry ([`PageTableView::perforated`](crate::Os)). The mark ends when the translation of
 //! one of its pages does, hole or not, as a superpage is split when a part of it changes (T94-42). Hardware is told of
-//! each such change anyway, and has then dropped what it knew. That a mark begins need not be told: nothing of its group
-//! was mapped before.
+//! each such change anyway, and has then dropped what it knew. That a mark begins need not be told: nothing of its
+//! group was mapped before.
 
 use crate::huge::inside;
 use crate::os::Os;
@@ -95,8 +95,8 @@ mod tests {
         (first..first + 512).map(|vpn| os.pte(P, Vpn(vpn)).map(|pte| pte.pfn.0)).collect()
     }
 
-    /// PRF-1: the lowest of the blocks with most free frames; the page whose place is taken lies elsewhere; a block that is
-    /// wholly free makes an ordinary superpage.
+    /// PRF-1: the lowest of the blocks with most free frames; the page whose place is taken lies elsewhere; a block
+    /// that is wholly free makes an ordinary superpage.
     #[test]
     fn prf_1_by_hand() {
         let mut os = os("8M", 0.75, &[3, 512 + 7, 512 + 64, 1024 + 500]);

@@ -86,14 +86,14 @@ pub trait PageTableView {
         let _ = (asid, vpn);
         None
     }
-    /// The superpage with holes that has this page, or that it is a hole of (PRF-1). The pages are base pages for all who
-    /// do not ask. It is there from the first mapping of one of its pages on, until the translation of one changes.
+    /// The superpage with holes that has this page, or that it is a hole of (PRF-1). The pages are base pages for all
+    /// who do not ask. It is there from the first mapping of one of its pages on, until the translation of one changes.
     fn perforated(&self, asid: Asid, vpn: Vpn) -> Option<Perforated> {
         let _ = (asid, vpn);
         None
     }
-    /// The longest runs of base pages of a process in consecutive frames with equal attributes, ascending: what a system
-    /// knows of its contiguity (ANC-4).
+    /// The longest runs of base pages of a process in consecutive frames with equal attributes, ascending: what a
+    /// system knows of its contiguity (ANC-4).
     fn runs(&self, asid: Asid) -> Vec<VpnRange> {
         let _ = asid;
         Vec::new()

@@ -1,5 +1,5 @@
-//! Superpages with holes, against a plain model of others (`farreach_oracle::perforated`): on random streams of lookups,
-//! holes, changes, switches and ends, count by count.
+//! Superpages with holes, against a plain model of others (`farreach_oracle::perforated`): on random streams of
+//! lookups, holes, changes, switches and ends, count by count.
 //!
 //! Two things differ, and are known. The model walks from the root again for a hole whose superpage it missed (OX-2);
 //! the machine's walk goes on to the base level: three references less. And a hole never closes here, for a mark ends

@@ -60,8 +60,8 @@ impl Placement for Perforated {
         if private && matches!(advice, HugeAdvice::None | HugeAdvice::Huge) { &[Superpage::ORDER] } else { &[] }
     }
 
-    /// The block with the most free frames, if they are enough; of equal ones the lowest. The lowest that is enough would
-    /// be the one from which an allocator that begins at the bottom has just taken the frames of other holes.
+    /// The block with the most free frames, if they are enough; of equal ones the lowest. The lowest with enough would
+    /// be that from which an allocator that begins at the bottom has just taken the frames of other holes.
     fn perforated_block(&mut self, memory: &mut Memory) -> Option<(Pfn, [u64; 8])> {
         let frames =
             |block: u64| -> u64 { memory.free_in(block).iter().map(|word| u64::from(word.count_ones())).sum() };

@@ -87,7 +87,8 @@ pub(crate) const HOLES: [(u64, &str); 5] = [
 ];
 /// Superpages without holes, in memory that is not fragmented: what holes are to come near.
 pub(crate) const WHOLE: &str = "since/base:placement=thp,khugepaged=0";
-/// Superpages with holes, and superpages without, where a tenth of the frames belongs to others, so that there are none.
+/// Superpages with holes, and superpages without, where a tenth of the frames belongs to others, so that there are
+/// none.
 pub(crate) const FRAGMENTED: [&str; 2] = [
     "since/perforated:memory=32G,fragmentation=0.1",
     "since/base:memory=32G,fragmentation=0.1,placement=thp,khugepaged=0",
@@ -138,8 +139,8 @@ pub(crate) fn mean_distance(results: &Results, program: &str, mapping: usize) ->
     of("distances")?.checked_div(of("choices")?)
 }
 
-/// With holes, the share in percent of the misses that superpages remove where memory is not fragmented. `None` if those
-/// remove none.
+/// With holes, the share in percent of the misses that superpages remove where memory is not fragmented. `None` if
+/// those remove none.
 pub(crate) fn kept(results: &Results, program: &str, machine: &str) -> Option<f64> {
     let [pages, whole, holes] = [BASE, WHOLE, machine].map(|m| results.misses(program, m));
     let (pages, whole, holes) = (pages?, whole?, holes?);
@@ -225,8 +226,9 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     ));
     section.note(
         "Distances between anchors are fixed, or chosen by the system every million instructions (ANC-4), beginning \
-         with 64 pages. Second levels have 1536 entries there. Bundles of mix need superpages in a row in both spaces (MIX-3); those that are touched at \
-         random are not in a row, so that an entry for one of them is written into every set (MIX-2).",
+         with 64 pages. Second levels have 1536 entries there. Bundles of mix need superpages in a row in both spaces \
+         (MIX-3); those that are touched at random are not in a row, so that an entry for one of them is written into \
+         every set (MIX-2).",
     );
     section.note(
         "Frames of others are scattered, so that hardly a block of 2 MB is wholly free with a twentieth of them. The \

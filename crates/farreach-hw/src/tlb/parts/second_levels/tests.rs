@@ -109,8 +109,8 @@ fn anchor_rows_end() {
     assert_eq!(walks(&mut machine, &world, &[3, 2, 4]), [false, true, true]);
 }
 
-/// ANC-4: at the first miss of the first level in an epoch, the system chooses by the runs that it has. Another distance
-/// drops all entries of the process.
+/// ANC-4: at the first miss of the first level in an epoch, the system chooses by the runs that it has. Another
+/// distance drops all entries of the process.
 #[test]
 fn anchor_distances_are_chosen() {
     let world = World::with(0..64, 0);

@@ -31,8 +31,8 @@ impl World {
         self.mappings.insert((asid, vpn), (pfn, 7, order));
     }
 
-    /// Maps the 2 MB of this number in a block of frames, a multiple of 512, but for holes, which lie at `elsewhere` and
-    /// behind it, each by itself.
+    /// Maps the 2 MB of this number in a block of frames, a multiple of 512, but for holes, which lie at `elsewhere`
+    /// and behind it, each by itself.
     pub fn perforate(&mut self, asid: u32, number: u64, block: u64, holes: &[u64], elsewhere: u64) {
         let mut bits = [0; 8];
         for page in 0..512 {

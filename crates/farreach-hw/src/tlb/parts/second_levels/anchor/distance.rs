@@ -141,7 +141,8 @@ mod tests {
             (vec![(0, 1 << 18)], 1 << 15, 65536),
         ] {
             let histogram = runs(&histogram);
-            let entries: u64 = histogram.iter().map(|run| anchors_of(run, 3)).map(|(anchors, left)| anchors + left).sum();
+            let each = histogram.iter().map(|run| anchors_of(run, 3));
+            let entries: u64 = each.map(|(anchors, left)| anchors + left).sum();
             assert_eq!((entries, 1 << best(&histogram)), (with_8, distance), "{histogram:?}");
         }
     }

@@ -80,7 +80,10 @@ pub const LISTED: ListedSecondLevel = ListedSecondLevel {
         }
         Ok(())
     },
-    needs_fetches: |params| chooses(params).then(|| format!("{} = {}", ANCHOR_EPOCH.name, params.int(ANCHOR_EPOCH.name))),
+    needs_fetches: |params| {
+        let epoch = params.int(ANCHOR_EPOCH.name);
+        chooses(params).then(|| format!("{} = {epoch}", ANCHOR_EPOCH.name))
+    },
     reach: |params| {
         let anchors = |shape: level::ArrayShape| match shape.orders.contains(&0) {
             true => (shape.entries as u64 * params.int(ANCHOR_DISTANCE.name)) << 12,

@@ -1,9 +1,9 @@
 //! Perforated pages (Park et al., ISCA 2020): superpages of 2 MB with holes, which lie elsewhere in base pages (PRF).
 //!
-//! The arrays are those of an ordinary second level. The entry of a superpage with holes has a filter, a bit for each 64
-//! pages, and stands alone for the pages of groups without a hole. For the others a bitmap in memory is asked, 64 bytes
-//! a superpage, through a cache of bitmaps: a page that is there is a hit, a hole is walked to and gets an entry of its
-//! own, which is found first (PRF-2).
+//! The arrays are those of an ordinary second level. The entry of a superpage with holes has a filter, a bit for each
+//! 64 pages, and stands alone for the pages of groups without a hole. For the others a bitmap in memory is asked, 64
+//! bytes a superpage, through a cache of bitmaps: a page that is there is a hit, a hole is walked to and gets an entry
+//! of its own, which is found first (PRF-2).
 //!
 //! The system keeps page tables for base pages and marks the superpages ([`PageTableView::perforated`]). Hardware that
 //! does not know the mark has base pages.
