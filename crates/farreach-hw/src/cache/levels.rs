@@ -97,7 +97,8 @@ pub enum At {
     Memory,
 }
 
-/// The caches. All are write-back, with LRU replacement unless a key says otherwise. A miss brings the line into every level on its way. The last
+/// The caches. All are write-back, with LRU replacement unless a key says otherwise. A miss brings the line into every
+/// level on its way. The last
 /// level is inclusive: a line evicted from it leaves the others, as in Sandy Bridge; first and second level neither
 /// include nor exclude each other. Nothing is prefetched.
 #[derive(Clone, Debug)]
