@@ -8,8 +8,8 @@ pub struct Options {
     pub limit: Option<u64>,
     /// Seed of everything random.
     pub seed: u64,
-    /// The caller asks [`Lab::again`](crate::Lab::again) when the stream has ended, and feeds it once more if so. Without
-    /// this, machines that must know what comes are refused (REP-1).
+    /// The caller asks [`Lab::again`](crate::Lab::again) when the stream has ended, and feeds it once more if so.
+    /// Without this, machines that must know what comes are refused (REP-1).
     pub twice: bool,
     /// Without shortcuts: every lookup goes to every design. Slow; for checking.
     pub plain: bool,

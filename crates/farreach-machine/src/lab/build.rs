@@ -18,7 +18,8 @@ use farreach_types::Error;
 use farreach_types::addr::BASE_SHIFT;
 use farreach_types::params::Params;
 
-/// Engines for `these` of the machines, by index, and where each machine is. Machines whose operating systems are described alike share
+/// Engines for `these` of the machines, by index, and where each machine is. Machines whose operating systems are
+/// described alike share
 /// one.
 pub(super) fn engines(
     specs: &[MachineSpec],

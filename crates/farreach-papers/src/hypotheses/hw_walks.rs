@@ -183,8 +183,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 Some((c < 100.0, format!("{}, SRRIP {}{possible}", percent(c), percent(s))))
             });
             let text = format!(
-                "by geometric mean CHiRP {}, SRRIP {}{} of the misses of LRU, with the path of fetches and no branches; \
-                 fewer misses {}",
+                "by geometric mean CHiRP {}, SRRIP {}{} of the misses of LRU, with the path of fetches, and no \
+                 branches; fewer misses {}",
                 percent(chirp),
                 percent(srrip),
                 opt.map_or(String::new(), |opt| format!(", OPT {}", percent(opt))),

@@ -131,7 +131,8 @@ impl Foresight {
             let Use { next, check: before } = self.uses.get(at);
             if check != before {
                 self.failure = Some(format!(
-                    "the second of two passes differs from the first at lookup {at} of the second level, of page {:#x}: \
+                    "the second of two passes differs from the first at lookup {at} of the second level, of page \
+                     {:#x}: \
                      both must read the same",
                     vpn.0
                 ));
@@ -142,7 +143,8 @@ impl Foresight {
         // Ahead of the last number, which stands for none.
         if u64::from(at) >= (self.memory / EACH).min(NEVER.into()) {
             self.failure = Some(format!(
-                "{} = {} is not enough: the first of two passes has noted {at} lookups of the second level, {EACH} bytes \
+                "{} = {} is not enough: the first of two passes has noted {at} lookups of the second level, {EACH} \
+                 bytes \
                  each; {} must be larger, or the run shorter",
                 OPT_MEMORY.name,
                 Bytes(self.memory),
@@ -216,7 +218,8 @@ fn overlap((asid, vpn): (Asid, Vpn), order: Option<u8>, other: u8, page_shift: u
     let size = |order: u8| Bytes(1 << (page_shift + u32::from(order)));
     let now = order.map_or("a size that the level does not hold".into(), |order| size(order).to_string());
     format!(
-        "page {:#x} of process {} is mapped in {now}, and entries of {} for the same pages were not dropped: pages were \
+        "page {:#x} of process {} is mapped in {now}, and entries of {} for the same pages were not dropped: pages \
+         were \
          promoted in place; the best victim is not defined then, and placement must be one that does not do so",
         vpn.0,
         asid.0,

@@ -244,7 +244,7 @@ impl Level {
         Ok(level)
     }
 
-    /// A lookup reaches the level, which its policy wants to know. A fill for it would make an entry of `order`, if any.
+    /// A lookup reaches the level, which its policy wants to know. A fill for it makes an entry of `order`, if any.
     pub fn looked_up(&mut self, (asid, vpn): (Asid, Vpn), order: Option<u8>, mut at: Access) {
         if let Some(foresight) = &mut self.foresight {
             at.next_use = foresight.looked_up((asid, vpn), order);

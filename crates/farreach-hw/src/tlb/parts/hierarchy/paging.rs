@@ -208,13 +208,13 @@ impl Paging {
         (counts.evictions > evictions).then(|| level.victim(fit))
     }
 
-    /// The order of the entry of a page of a mapping of `2^order` pages; `None`: the level of this side does not hold it.
+    /// The order of the entry of a page of a mapping of `2^order` pages; `None`: the level of this side holds none.
     fn fitting(&self, kind: Kind, order: u8) -> Option<u8> {
         let own = |fit: &u8| self.fracture || leaf_level(*fit, self.radix) == leaf_level(order, self.radix);
         self.level(kind)?.fitting(order).filter(own)
     }
 
-    /// A lookup of a page of a mapping of `2^order` pages reaches the level of its side, which the policy wants to know.
+    /// A lookup of a page of a mapping of `2^order` pages reaches its level, which the policy wants to know.
     #[cold]
     fn looked_up(&mut self, at: Lookup, order: u8) {
         let fit = self.fitting(at.kind, order);

@@ -182,8 +182,8 @@ impl Node {
 }
 
 impl Clustered {
-    /// The node with this page, if it is mapped (CL-3). Passes on each address that is read, and whether it is a node of
-    /// another block.
+    /// The node with this page, if it is mapped (CL-3). Passes on each address that is read, and whether it is a node
+    /// of another block.
     fn search(&self, asid: Asid, vpn: Vpn, mut read: impl FnMut(u64, bool)) -> Option<&Node> {
         let table = self.tables.get(&self.scope.owner(asid))?;
         let block = vpn.0 >> self.shift;

@@ -186,7 +186,8 @@ impl Hashed {
 
     /// HT-5: doubles a table as long as its used buckets are too many.
     fn grow(&mut self, owner: Asid, order: u8, own: &mut OwnCounts) {
-        let is_full = |table: &Buckets, load| (table.live + table.tombstones) as f64 > load * table.buckets.len() as f64;
+        let is_full =
+            |table: &Buckets, load| (table.live + table.tombstones) as f64 > load * table.buckets.len() as f64;
         while is_full(&self.tables[&(owner, order)], self.load) {
             self.double(owner, order, own);
         }
@@ -307,7 +308,8 @@ impl Table for Hashed {
             let table = &self.tables[&(self.scope.owner(mapping.asid), mapping.order)];
             let (tag, page) = Hashed::number(mapping);
             let start = self.start(mapping.asid, tag, table.buckets.len());
-            let at = table.search(start, (mapping.asid, tag), |_| ()).unwrap_or_else(|| panic!("{mapping:?} is not found"));
+            let found = table.search(start, (mapping.asid, tag), |_| ());
+            let at = found.unwrap_or_else(|| panic!("{mapping:?} is not found"));
             assert!(matches!(table.buckets[at], Bucket::Live { pages, .. } if pages & page != 0), "{mapping:?}");
             many += 1;
         }

@@ -47,8 +47,8 @@ pub const TABLE_SCOPE: Key = Key {
     name: "table_scope",
     default: "process",
     allowed: Allowed::OneOf(&["process", "global"]),
-    about: "table = hashed, clustered, cuckoo, me-hpt: whose tables: process: each process has its own; global: one for \
-            all, where an entry names its process",
+    about: "table = hashed, clustered, cuckoo, me-hpt: whose tables: process: each process has its own; global: one \
+            for all, where an entry names its process",
 };
 
 /// Whose tables there are (PT-5).

@@ -14,8 +14,8 @@ pub const OPT_MEMORY: Key = Key {
     name: "opt_memory",
     default: "4G",
     allowed: Allowed::Size { min: 8, or: "unlimited" },
-    about: "l2_replacement = opt: bytes that the first pass may note, 8 for each lookup of the second level; beyond, it \
-            ends with an error",
+    about: "l2_replacement = opt: bytes that the first pass may note, 8 for each lookup of the second level; beyond, \
+            it ends with an error",
 };
 
 /// The policy as the registry knows it.

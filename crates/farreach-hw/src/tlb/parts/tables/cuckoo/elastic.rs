@@ -1,4 +1,5 @@
-//! The table of one page size, of a process or of all (EC-1 to EC-4), and while it changes its size the one that follows it.
+//! The table of one page size, of a process or of all (EC-1 to EC-4), and while it changes its size the one that
+//! follows it.
 
 use super::super::memory::{COLLISIONS, LINE, MOVES, RESIZES, gave, took};
 use super::super::{Mapping, Places, mix};

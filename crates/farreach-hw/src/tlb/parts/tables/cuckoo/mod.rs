@@ -372,7 +372,8 @@ impl<T: Hashed> Table for Cuckoo<T> {
         let mut many = 0;
         for mapping in mappings {
             let (size, tag, page) = number(mapping);
-            let table = self.processes[&self.scope.owner(mapping.asid)].sizes[size].as_ref().expect("it has the mapping");
+            let process = &self.processes[&self.scope.owner(mapping.asid)];
+            let table = process.sizes[size].as_ref().expect("it has the mapping");
             let held = (0..self.rules.ways).filter(|&way| table.read(&self.rules, way, tag).1 & page != 0);
             assert_eq!(held.count(), 1, "EC-8: {mapping:?}");
             many += 1;
