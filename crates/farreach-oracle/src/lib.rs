@@ -19,7 +19,7 @@
 //! * [`tables`]: page-table organisations since 2015, and walk caches, as lists and maps;
 //! * [`utopia`]: restricted placement; [`coalesce`]: TLBs of mixed sizes in one array, with anchors, and skewed;
 //! * [`midgard`]: caches behind a space of their own; [`sll`]: a second level that cores share;
-//! * [`perforated`]: superpages with holes; [`revelator`]: frames by hash, and guesses of them;
+//! * [`perforated`]: superpages with holes;
 //! * [`belady`]: the fewest misses that any replacement has; [`lru`]: sets in order of use, for the models;
 //! * [`hosts`]: virtual machines: walks in two dimensions, shadow and agile paging;
 //! * [`run`]: a trace through one operating system and one TLB;
@@ -27,9 +27,9 @@
 //!
 //! Where the specification is open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs`, `run.rs`,
 //! `program.rs`, `frames.rs`, `paging.rs`, `segments.rs`, `huge.rs`, `eager.rs`, `policies.rs`, `tables.rs`,
-//! `utopia.rs`, `coalesce.rs`, `midgard.rs`, `sll.rs`, `perforated.rs`, `belady.rs`, `revelator.rs`, `hosts.rs` and
+//! `utopia.rs`, `coalesce.rs`, `midgard.rs`, `sll.rs`, `perforated.rs`, `belady.rs`, `hosts.rs` and
 //! those in `since` state the choices (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`, `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`,
-//! `OS-n`, `OE-n`, `OB-n`, `OW-n`, `OU-n`, `OC-n`, `OV-n`, `OY-n`, `OX-n`, `OA-n`, `OZ-n`, `OI-n`). Look there first
+//! `OS-n`, `OE-n`, `OB-n`, `OW-n`, `OU-n`, `OC-n`, `OV-n`, `OY-n`, `OX-n`, `OA-n`, `OI-n`). Look there first
 //! when implementation and oracle differ.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "for tests only")]
@@ -53,7 +53,6 @@ pub mod perforated;
 pub mod plru;
 pub mod policies;
 pub mod program;
-pub mod revelator;
 pub mod run;
 pub mod segments;
 pub mod since;
