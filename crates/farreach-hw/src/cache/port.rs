@@ -52,7 +52,7 @@ pub enum Begins {
 }
 
 /// What the last demand walk read, for those who predict walks or learn from them.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct LastWalk {
     /// Steps: nodes of a radix tree, or steps of another table.
     pub steps: u64,
@@ -63,9 +63,15 @@ pub struct LastWalk {
     known: usize,
 }
 
+impl Default for LastWalk {
+    fn default() -> LastWalk {
+        LastWalk { steps: 0, by_level: [0; 5], answers: [None; LastWalk::MOST], known: 0 }
+    }
+}
+
 impl LastWalk {
-    /// Steps whose answers are kept. Walks of a radix tree have at most five.
-    const MOST: usize = 16;
+    /// Steps whose answers are kept. Walks of a radix tree have at most five, in two dimensions 35.
+    const MOST: usize = 36;
 
     fn note(&mut self, level: u8, at: At) {
         if let Some(answer) = self.answers.get_mut(self.known) {
@@ -169,10 +175,10 @@ impl Port {
         self.last_walk = LastWalk::default();
     }
 
-    /// The walk is over. It read these numbers of nodes of each level of a radix tree, which a walker with fixed prices
-    /// does not read through the port.
-    pub(crate) fn walk_ends(&mut self, by_level: [u64; 5]) {
-        self.last_walk.steps += by_level.iter().sum::<u64>();
+    /// The walk is over. It read these numbers of nodes of each level of a radix tree, and of the host's, which a walker
+    /// with fixed prices does not read through the port.
+    pub(crate) fn walk_ends(&mut self, by_level: [u64; 5], of_host: u64) {
+        self.last_walk.steps += by_level.iter().sum::<u64>() + of_host;
         self.last_walk.by_level = by_level;
     }
 

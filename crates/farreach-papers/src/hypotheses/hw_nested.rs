@@ -6,11 +6,11 @@ use super::judge::{Outcome, reached, tally, untestable, worst};
 use crate::number_text::percent;
 use crate::results::{Results, Set, mean};
 use crate::since::guests::{
-    CUCKOO, CUCKOO_CACHES, CUCKOO_HUGE, DMT, DMT_CACHES, DMT_PAGED, FLAT, FLAT_CACHES, HASHED_CACHES, Paid, TREES,
+    CUCKOO, CUCKOO_CACHES, CUCKOO_HUGE, DMT, DMT_CACHES, DMT_PAGED, FLAT, FLAT_CACHES, HASHED_CACHES, POM, Paid, TREES,
     TREES_CACHES, TREES_HUGE, nested,
 };
 use crate::since::tables::walk_cycles;
-use crate::since::{few, geomean, share, walks_enough};
+use crate::since::{NESTED, few, geomean, share, walks_enough};
 use farreach_types::papers::Kind::Main;
 use farreach_types::papers::{Finding, Program, Verdict};
 
@@ -44,7 +44,7 @@ fn faster(times: Option<f64>, claimed: f64, what: &str) -> Finding {
 }
 
 /// These findings as one. Parts that no program can say anything about leave the verdict to the others.
-fn together(findings: &[Finding]) -> Finding {
+pub(super) fn together(findings: &[Finding]) -> Finding {
     let why = findings.iter().map(|f| f.why.trim_end_matches('.')).collect::<Vec<_>>().join("; ");
     let tested = findings.iter().map(|f| f.verdict).filter(|verdict| *verdict != Verdict::NotTestable);
     let verdict = tested.reduce(|all, verdict| worst([all, verdict])).unwrap_or(Verdict::NotTestable);
@@ -61,6 +61,11 @@ pub(super) fn hashed(results: &Results, set: &Set) -> Finding {
         Some((outcome, format!("{} of the cycles", percent(left))))
     })
     .all()
+}
+
+/// H-HW-26 in virtual machines.
+pub(super) fn pom(results: &Results, set: &Set) -> Finding {
+    faster(times(results, set, [NESTED, POM], time), 1.10, "in virtual machines time by the model is")
 }
 
 /// H-HW-22 in virtual machines.

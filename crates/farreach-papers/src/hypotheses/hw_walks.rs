@@ -1,10 +1,12 @@
 //! Claims about large TLBs, hidden walks and replacement, and about what additions must leave alone.
 
+use super::hw_nested::{pom, together};
 use super::hw_prefetch::finding;
 use super::hypothesis::Hypothesis;
 use super::judge::{Outcome, Tally, reached, tally, untestable, worst};
 use crate::number_text::percent;
 use crate::results::{Results, Set};
+use crate::since::guests::SPOT;
 use crate::since::identities::{OFF, is_off};
 use crate::since::prefetch::{SERVER, coverage};
 use crate::since::replacement::{ITP_CACHES, OPT, PRINTED, bypassed, of_possible, unused};
@@ -33,14 +35,15 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-HW-26",
         kind: Side,
-        claim: "A TLB of 16 MB in memory leaves less than 5 % of the walks once it is warm",
-        studies: &["since-walks"],
+        claim: "A TLB of 16 MB in memory leaves less than 5 % of the walks once it is warm, and makes programs 10 % \
+                faster in virtual machines; tested as time by the model",
+        studies: &["since-walks", "since-guests"],
         judge: |results, set| {
-            tally(walked(results, set, BASE), |p| {
+            let left = tally(walked(results, set, BASE), |p| {
                 let left = warm(results, &p.name, "since/pom", BASE)?;
                 Some((reached(left < 5.0, left < 100.0), format!("{} of the walks after first touches", percent(left))))
-            })
-            .all()
+            });
+            together(&[left.all(), pom(results, set)])
         },
     },
     Hypothesis {
@@ -100,14 +103,21 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-HW-32",
         kind: Main,
-        claim: "SpOT cuts the overhead of walks from 16.5 to 0.9 % in virtual machines; tested natively: it predicts \
-                at least 94.5 % of the walks",
-        studies: &["since-walks"],
+        claim: "SpOT cuts the overhead of walks from 16.5 to 0.9 % in virtual machines; tested as what it hides: at \
+                least 94.5 % of the references of walks in both dimensions",
+        studies: &["since-walks", "since-guests"],
         judge: |results, set| {
             tally(walked(results, set, BASE_EAGER), |p| {
                 let (correct, wrong) = predicted(results, &p.name, "since/spot", "spot")?;
-                let text = format!("{} correct, {} wrong", percent(correct), percent(wrong));
-                Some((reached(correct >= 94.5, correct > 0.0), text))
+                let tlb = &results.machine(&p.name, SPOT)?.counts.tlb;
+                let hidden = share(tlb.parts.get("spot")?.memory.hidden_references, tlb.table_references());
+                let text = format!(
+                    "{} hidden; natively {} correct, {} wrong",
+                    percent(hidden),
+                    percent(correct),
+                    percent(wrong)
+                );
+                Some((reached(hidden >= 94.5, hidden > 0.0), text))
             })
             .all()
         },

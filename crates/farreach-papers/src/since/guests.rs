@@ -5,12 +5,12 @@ use super::*;
 pub(crate) const STUDY: Study = Study {
     id: "since-guests",
     title: "Virtual machines: nested, shadow and agile paging: walks, traps, cycles",
-    rules: "SHD-1, SHD-2, AGI-1 to AGI-3, DM-2, FL-1",
+    rules: "SHD-1, SHD-2, AGI-1 to AGI-3, DM-2, FL-1, POM-6, SPO-4",
     plan: |_, set| {
         let mut wanted = grid(few(set), &[BASE, NESTED, SHADOW, AGILE]);
         wanted.extend(grid(few(set), &NESTED_TABLES.map(|t| t.1)));
         wanted.extend(grid(few(set), &[TREES_CACHES, HASHED_CACHES, FLAT_CACHES, CUCKOO_CACHES, DMT_CACHES]));
-        wanted.extend(grid(few(set), &[TREES_HUGE, CUCKOO_HUGE]));
+        wanted.extend(grid(few(set), &[TREES_HUGE, CUCKOO_HUGE, POM, SPOT]));
         wanted
     },
     section,
@@ -41,6 +41,11 @@ pub(crate) const DMT: &str = "since/nested-dmt";
 pub(crate) const DMT_CACHES: &str = "since/nested-dmt:walk_cost=caches";
 /// Without the paravirtual arrays: three references, as two levels of virtual machines have.
 pub(crate) const DMT_PAGED: &str = "since/nested-dmt:dmt_guest_arrays=paged";
+
+/// A TLB in memory, whose entries have what both dimensions make together (POM-6).
+pub(crate) const POM: &str = "since/pom:guest=walk";
+/// Predicted frames, while both dimensions are walked (SPO-4).
+pub(crate) const SPOT: &str = "since/spot:guest=walk";
 
 /// Tables in both dimensions.
 pub(crate) const NESTED_TABLES: [(&str, &str); 6] = [

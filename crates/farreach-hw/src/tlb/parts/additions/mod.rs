@@ -10,9 +10,10 @@ mod speculation;
 #[cfg(test)]
 pub(in crate::tlb) mod tests;
 
+use super::hierarchy::host::GUEST;
 use super::hierarchy::level::Level;
 use super::hierarchy::walker::Walker;
-use super::hierarchy::{SecondLevel, check_native};
+use super::hierarchy::{SecondLevel, check_native, check_one_core};
 use super::tables::{Tables, Walked};
 use crate::cache::{Begins, Port, Purpose};
 use crate::tlb::contract::{EntryView, Lookup};
@@ -48,8 +49,10 @@ pub const BACKGROUND_WEIGHT: Key = Key {
 pub(in crate::tlb) struct Miss {
     /// The lookup.
     pub at: Lookup,
-    /// The page table entry of its page.
+    /// The page table entry of its page, in a virtual machine the guest's.
     pub pte: Pte,
+    /// log2 of the base pages of the largest entry for it: in a virtual machine also as large as the host allows.
+    pub order: u8,
     /// The address of the latest fetch of its thread (HW-6), and the number of instructions so far (HW-8); 0 for
     /// additions that do not need them.
     pub pc: u64,
@@ -314,6 +317,20 @@ impl ListedAddition {
 /// Refuses virtual machines, several cores and larger base pages (HW-12), for additions that no rule defines there.
 fn only_native(params: &Params) -> Result<(), String> {
     check_native(params, &shown(params))
+}
+
+/// Refuses several cores, larger base pages, and guests with segments (HW-12), for additions that a rule defines where
+/// both dimensions are walked.
+fn native_or_nested(params: &Params) -> Result<(), String> {
+    let guest = params.text(GUEST.name);
+    if ![GUEST.default, "walk"].contains(&guest) {
+        return Err(format!(
+            "{} is not allowed with guest = {guest}: of virtual machines only those with two page tables are defined \
+             (POM-6, SPO-4); guest must be none or walk",
+            shown(params)
+        ));
+    }
+    check_one_core(params, &shown(params))
 }
 
 /// The key of the additions with its value, for messages.

@@ -46,6 +46,11 @@ pub(super) const HIDING: [&str; 3] = ["spectlb", "spot", "asap"];
 /// Refuses machines for which the addition is not defined, and two that hide the same walk.
 pub(super) fn check(params: &Params) -> Result<(), String> {
     super::only_native(params)?;
+    check_alone(params)
+}
+
+/// Refuses two that hide the same walk.
+pub(super) fn check_alone(params: &Params) -> Result<(), String> {
     let names = params.texts(super::BEHIND.name);
     if names.iter().filter(|name| HIDING.contains(&name.as_str())).count() > 1 {
         let why = "each hides the walk from the program, which cannot wait less than not at all";

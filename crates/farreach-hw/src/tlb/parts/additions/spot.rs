@@ -1,9 +1,9 @@
 //! SpOT: an instruction that walks through a long run of pages in consecutive frames finds its next page at the same
-//! distance from its frame as the last (SPO).
+//! distance from its frame as the last (SPO). In a virtual machine the walk that goes on is that in both dimensions (SPO-4).
 
 use super::prefetch::PREDICTORS_ON_SWITCH;
 use super::speculation::{self, FLUSH_CYCLES, SPEC_WINDOW, Speculation};
-use super::{Account, Addition, By, Context, ListedAddition, Miss, Victim};
+use super::{Account, Addition, By, Context, ListedAddition, Miss, Victim, native_or_nested};
 use crate::tlb::contract::EntryView;
 use crate::tlb::parts::store::geometry::Geometry;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
@@ -42,7 +42,10 @@ pub const LISTED: ListedAddition = ListedAddition {
     counters: speculation::COUNTERS,
     laws: speculation::LAWS,
     needs_fetches: |_| Some("behind = spot".into()),
-    check: speculation::check,
+    check: |params| {
+        native_or_nested(params)?;
+        speculation::check_alone(params)
+    },
     build: |params, _| Ok(Box::new(Spot::new(params)?)),
     ..ListedAddition::NEW
 };

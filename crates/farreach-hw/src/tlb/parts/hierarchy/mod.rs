@@ -25,7 +25,7 @@ pub use keys::{COALESCE, HIERARCHY_REPLACEMENT, L1D, L1I, L2, L2_DATA_CYCLES, L2
 pub(in crate::tlb) use keys::{FIRST_LEVEL_KEYS, KEYS, OPEN_KEYS, PAGING_KEYS};
 pub use level::{ArrayShape, array_shapes};
 pub(in crate::tlb) use paging::{Paging, check_replacement};
-pub(in crate::tlb) use second::{Rest, SecondLevel, check_native};
+pub(in crate::tlb) use second::{Rest, SecondLevel, check_native, check_one_core};
 
 use crate::cache::Port;
 use crate::tlb::contract::{Answer, EntryView, Lookup, Outcome, Tlb};
@@ -146,10 +146,10 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             return (Outcome::Hit, order);
         }
         let pte = self.second.seen(at, pte, table);
-        let miss = Miss { at, pte, pc: self.pc, position: self.position };
-        let answered = if self.additions.is_empty() { None } else { self.behind(&miss, table) };
         let largest = self.largest.unwrap_or(u8::MAX);
         let own = pte.order.min(largest);
+        let miss = Miss { at, pte, order: own, pc: self.pc, position: self.position };
+        let answered = if self.additions.is_empty() { None } else { self.behind(&miss, table) };
         let mut order = own;
         if order < self.coalesce {
             order = order.max(coalesced(at.asid, at.vpn, table, self.coalesce).min(largest));
@@ -176,7 +176,7 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
     fn walk(&mut self, at: Lookup, pte: Pte, by: Guest) {
         let Hierarchy { walker, tables, port, counts, additions, position, .. } = self;
         // No other part asks for the last walk.
-        let before = (!additions.is_empty()).then(|| counts.walk.by_level());
+        let before = (!additions.is_empty()).then(|| (counts.walk.by_level(), counts.host_walk.references));
         if before.is_some() {
             port.walk_begins();
         }
@@ -185,9 +185,10 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             (Guest::Tables, Some(tables)) => tables.walk((at.asid, at.vpn, pte.pfn), walker.host(), port, counts),
             (Guest::Registers, _) => walker.walk_host(pte, counts, port),
         }
-        if let Some(before) = before {
+        if let Some((before, of_host)) = before {
             let after = counts.walk.by_level();
-            port.walk_ends(std::array::from_fn(|level| after[level] - before[level]));
+            let by_level = std::array::from_fn(|level| after[level] - before[level]);
+            port.walk_ends(by_level, counts.host_walk.references - of_host);
         }
     }
 

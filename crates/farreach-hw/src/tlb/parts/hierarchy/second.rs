@@ -159,12 +159,20 @@ impl SecondLevel for Box<dyn SecondLevel> {
 /// Refuses virtual machines, several cores and larger base pages (HW-12), for a part that no rule defines there;
 /// `part`: its key and value.
 pub(in crate::tlb) fn check_native(params: &Params, part: &str) -> Result<(), String> {
-    use super::{cores::CORES, host::GUEST};
+    use super::host::GUEST;
     let refuse = |with: String, why: &str| Err(format!("{part} is not allowed with {with}: {why}"));
-    let (guest, cores) = (params.text(GUEST.name), params.int(CORES.name));
+    let guest = params.text(GUEST.name);
     if guest != GUEST.default {
         return refuse(format!("guest = {guest}"), "it is not defined in virtual machines (HW-12); guest must be none");
     }
+    check_one_core(params, part)
+}
+
+/// Refuses several cores and larger base pages (HW-12), for a part that no rule defines there.
+pub(in crate::tlb) fn check_one_core(params: &Params, part: &str) -> Result<(), String> {
+    use super::cores::CORES;
+    let refuse = |with: String, why: &str| Err(format!("{part} is not allowed with {with}: {why}"));
+    let cores = params.int(CORES.name);
     if cores > 1 {
         return refuse(format!("cores = {cores}"), "it is not defined on several cores (HW-12); cores must be 1");
     }

@@ -52,6 +52,26 @@ fn pom_largest_pages_and_changes() {
     machine.check_laws();
 }
 
+/// POM-6: an entry has what both dimensions make together, as large as both allow; a hit spares both walks.
+#[test]
+fn pom_in_virtual_machines() {
+    let hosts: [(Keys, u64); 2] = [(&[], 24), (&[("host", "shadow")], 4)];
+    for (host, references) in hosts {
+        let mut machine = one(&[&[("behind", "pom"), ("guest", "walk")], host].concat());
+        let world = World::with(0..8, 0);
+        [1, 2, 1, 2, 1, 2].into_iter().for_each(|page| _ = machine.load(&world, page));
+        assert_eq!([machine.counts().walk.walks, machine.part("pom").counters.get("hits")], [2, 4]);
+        assert_eq!(machine.counts().walk_references(), 2 * references, "{host:?}");
+    }
+    for (fracture, hits) in [("false", [0, 2]), ("true", [1, 0])] {
+        let mut machine = one(&[("behind", "pom"), ("guest", "walk"), ("host_fracture", fracture)]);
+        let world = World::with(0..8, 9);
+        [0x201, 0x402, 0x201, 0x403].into_iter().for_each(|page| _ = machine.load(&world, page));
+        assert_eq!(["hits_4k", "hits_2m"].map(|name| machine.count(name)), hits, "host_fracture = {fracture}");
+        machine.check_laws();
+    }
+}
+
 /// POM-2: LRU in a set of four.
 #[test]
 fn pom_sets() {
@@ -247,6 +267,17 @@ fn spot_hand() {
         ["none", "correct", "wrong"].map(|name| machine.count(name))
     });
     assert_eq!(after.collect::<Vec<_>>(), [[1, 0, 0], [2, 0, 0], [2, 1, 0], [2, 2, 0], [2, 3, 0], [2, 4, 0]]);
+}
+
+/// SPO-4: a correct prediction hides the references of both dimensions.
+#[test]
+fn spot_in_virtual_machines() {
+    let world = World::with(0..64, 0);
+    let mut machine = Machine::new(&[("behind", "spot"), ("guest", "walk")]);
+    (0..6).for_each(|page| _ = machine.look_up(&world, 0, page, Kind::Load, 0x400));
+    assert_eq!([machine.count("correct"), machine.counts().walk_references()], [4, 6 * 24]);
+    assert_eq!(machine.part("spot").memory.hidden_references, 4 * 24);
+    machine.check_laws();
 }
 
 /// SPO-3: short runs make no entry, and what is wrong twice is learnt anew.

@@ -86,7 +86,10 @@ const ASAP: Keys = &[("behind", "asap"), ("asap_registers", "2")];
 
 #[test]
 fn pom_keeps_hw_3_and_its_laws() {
-    for (shared, ids) in [(&[][..], "true"), (&CACHES, "true"), (&CACHES, "false")] {
+    let guest = [("guest", "walk"), ("nested_tlb", "2"), ("host_fracture", "false")];
+    let pieces = [&[("guest", "walk"), ("host_page", "2M")], &CACHES[..]].concat();
+    for (shared, ids) in [(&[][..], "true"), (&CACHES, "true"), (&CACHES, "false"), (&guest, "true"), (&pieces, "true")]
+    {
         let (_, counts) = run(4, shared, POM, ids);
         let of = |name| counts.parts.count("pom", name);
         for name in ["probes_second", "writes", "hits_4k", "hits_2m", "evicted", "invalidated"] {
@@ -162,7 +165,9 @@ fn utopia_without_its_placement_is_the_baseline() {
 fn predictors_change_no_count() {
     for (own, name, seen) in [(SPEC, "spectlb", 50), (SPOT, "spot", 50), (ASAP, "asap", 50)] {
         for ids in ["true", "false"] {
-            let (base, counts) = run(4, &[], own, ids);
+            // SPO-4.
+            let guest: Keys = if name == "spot" && ids == "true" { &[("guest", "walk")] } else { &[] };
+            let (base, counts) = run(4, guest, own, ids);
             assert_eq!(without_parts(&base), without_parts(&counts), "{name}");
             let counters: &[&str] = if name == "asap" { &["covered"] } else { &["correct", "wrong", "none"] };
             for counter in counters {
@@ -223,6 +228,7 @@ fn machines_are_refused_where_no_rule_says_what_they_do() {
         (&[("behind", "asap+utopia"), ("uto_walk", "parallel")], "asap hides the walk, too"),
         (&[("behind", "utopia"), ("guest", "walk")], "guest"),
         (&[("behind", "pom"), ("cores", "2")], "cores must be 1"),
+        (&[("behind", "pom"), ("guest", "segment")], "guest must be none or walk"),
         (&[("behind", "pom"), ("pom_4k", "0")], "pom_4k"),
         (&[("behind", "spectlb"), ("spec_ways", "3")], "spec_entries"),
     ] {

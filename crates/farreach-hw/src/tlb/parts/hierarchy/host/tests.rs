@@ -249,10 +249,9 @@ fn agile_walk_caches() {
 fn refusals() {
     for keys in [
         json!({"host": "shadow", "cores": 2}),
-        json!({"host": "agile", "walk_cost": "caches"}),
         json!({"host": "agile", "guest": "none"}),
     ] {
         assert!(Vm::build(keys.clone()).err().unwrap().starts_with("host = "), "{keys}");
     }
-    Vm::new(json!({"host": "agile", "walk_cost": "caches", "agile_nested": "always"}));
+    Vm::new(json!({"host": "agile", "walk_cost": "caches"}));
 }
