@@ -522,7 +522,6 @@ fn what_cannot_be_is_refused_with_a_reason() {
         ("rmm15/4k:host=segment", ["host = segment", "guest = none"]),
         ("rmm15/4k:guest=walk,host=table", ["host = table", "walk, segment, shadow, agile"]),
         ("rmm15/4k:guest=walk,host=shadow,cores=2", ["host = shadow", "cores = 2"]),
-        ("rmm15/4k:guest=walk,host=agile,walk_cost=caches", ["host = agile", "walk_cost = caches"]),
         ("rmm15/4k:guest=walk,host_page=64K", ["host_page = 64K", "4K, 2M, 1G"]),
         ("rmm15/4k:guest=walk,host_levels=3", ["host_levels = 3", "4 to 5"]),
         ("rmm15/4k:guest=segment", ["guest = segment", "kind = hierarchy"]),

@@ -142,6 +142,7 @@ fn ca_14_t94_70_every_preset_misses_alike_by_traps() {
         // Only caches, program counters (HW-6), the future (REP-1) and several cores are out of reach.
         let needs = [
             "walk_cost = \"caches\"",
+            "kind = \"midgard\"",
             "cores = 4",
             "\"chirp\"",
             "\"opt\"",

@@ -247,10 +247,7 @@ fn agile_walk_caches() {
 
 #[test]
 fn refusals() {
-    for keys in [
-        json!({"host": "shadow", "cores": 2}),
-        json!({"host": "agile", "guest": "none"}),
-    ] {
+    for keys in [json!({"host": "shadow", "cores": 2}), json!({"host": "agile", "guest": "none"})] {
         assert!(Vm::build(keys.clone()).err().unwrap().starts_with("host = "), "{keys}");
     }
     Vm::new(json!({"host": "agile", "walk_cost": "caches"}));
