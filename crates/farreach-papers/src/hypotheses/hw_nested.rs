@@ -35,10 +35,15 @@ fn time(results: &Results, program: &str, machine: &str) -> Option<u64> {
     Paid::of(results, program, machine).map(|paid| paid.time())
 }
 
+/// That something is as many times as short, or as long.
+fn as_short(times: f64) -> String {
+    if times >= 1.0 { format!("{times:.3} times as short") } else { format!("{:.3} times as long", 1.0 / times) }
+}
+
 /// How often one needs what the other needs, at least so often as claimed. `what`: for the text.
 fn faster(times: Option<f64>, claimed: f64, what: &str) -> Finding {
     match times {
-        Some(times) => finding(reached(times >= claimed, times > 1.0), format!("{what} {times:.3} times as short")),
+        Some(times) => finding(reached(times >= claimed, times > 1.0), format!("{what} {}", as_short(times))),
         None => untestable(format!("{what}: no program walks often enough.")),
     }
 }
@@ -73,7 +78,7 @@ pub(super) fn flat(results: &Results, set: &Set) -> Finding {
     let of = |machine| mean(walked(results, set, TREES).map(|p| Some(nested(results, &p.name, machine)?[0])));
     let (Some(flat), Some(trees)) = (of(FLAT), of(TREES)) else { return untestable("it was not run.") };
     let cycles = times(results, set, [TREES_CACHES, FLAT_CACHES], walk_cycles)
-        .map_or(String::new(), |n| format!("; walks through caches are {n:.3} times as short"));
+        .map_or(String::new(), |n| format!("; walks through caches are {}", as_short(n)));
     let as_few = flat <= 1.05 * 2.8 && flat / trees <= 1.05 * 2.8 / 4.4;
     finding(reached(as_few, flat < trees), format!("means: flattened {flat:.2}, radix {trees:.2}{cycles}"))
 }

@@ -89,7 +89,7 @@ impl Shared {
         Shared { level: Arc::clone(&self.level), lists: core == 0 }
     }
 
-    /// All cores run on one thread of the host, so nobody waits here.
+    /// All cores run on one thread of the host, so there is no wait.
     fn level(&self) -> MutexGuard<'_, Paging> {
         self.level.lock().expect("a core panicked")
     }
