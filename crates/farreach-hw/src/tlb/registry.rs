@@ -6,6 +6,7 @@ use super::designs::{
 };
 use super::parts::additions::{self, BACKGROUND_WEIGHT, BEHIND, Counter, Law, runs::RUN_BEYOND};
 use super::parts::hierarchy::host::{self, HOST};
+use super::parts::hierarchy::shared::{L2_SHARED, SLL_EXTRA};
 use super::parts::hierarchy::walk_caches::{self, PWC_KIND};
 use super::parts::second_levels::{self, SECOND_LEVEL, anchor::ANCHOR_EPOCH, clustered::CLUSTER_BESIDE};
 use super::parts::store::policies::{self, L2_REPLACEMENT};
@@ -52,7 +53,8 @@ pub const CHOICES: [Choice; 8] = [
 ];
 
 /// Keys that came after results of the parts that they belong to. Results do not name them at their defaults (HW-4).
-const LATER: [&Key; 5] = [&RUN_BEYOND, &CLUSTER_BESIDE, &TABLE_SCOPE, &ANCHOR_EPOCH, &DMT_GUEST_ARRAYS];
+const LATER: [&Key; 7] =
+    [&RUN_BEYOND, &CLUSTER_BESIDE, &TABLE_SCOPE, &ANCHOR_EPOCH, &DMT_GUEST_ARRAYS, &L2_SHARED, &SLL_EXTRA];
 
 /// The keys of a design in a machine with these values: its own, and those of the parts that the values choose. Another
 /// second level than arrays of pages has no use for their keys.

@@ -12,10 +12,12 @@ pub fn render(papers: &Papers) -> String {
     let mut out = format!(
         "# The claims of the papers on the {} set of programs\n\n\
          <!-- Made by `farreach papers --all{small} --markdown`. -->\n\n\
-         {} claims; {}. The numbers behind a claim: `farreach papers STUDY{small}`, with the study named beside it.\n",
+         {}. The numbers behind a claim: `farreach papers STUDY{small}`, with the study named beside it.\n",
         papers.set,
-        verdicts.len(),
-        counts(verdicts.iter().copied()),
+        match verdicts.len() {
+            0 => "No claims".into(),
+            claims => format!("{claims} claims; {}", counts(verdicts.iter().copied())),
+        },
     );
     for head in &papers.heads {
         out += &format!(
