@@ -146,8 +146,9 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             ["refs", "a walk"],
             Box::new(move |m| {
                 let tlb = &m.counts.tlb;
-                let walks = tlb.walk.walks;
-                (walks_differ && walks > 0).then(|| rate(tlb.table_references() as f64 / walks as f64))
+                let (walks, references) = (tlb.walk.walks, tlb.table_references());
+                // Midgard's walks are of other tables.
+                (walks_differ && walks > 0 && references > 0).then(|| rate(references as f64 / walks as f64))
             }),
             "",
             Some("refs a walk: references to page tables for a miss, those to a virtual machine's host too.".into()),
