@@ -13,7 +13,7 @@ use serde_json::{Map, json};
 use std::collections::BTreeMap;
 
 /// Streams of the test.
-const STREAMS: u64 = 400;
+const STREAMS: u64 = 1000;
 /// Steps of each.
 const STEPS: usize = 500;
 /// Distance of the places where regions begin.

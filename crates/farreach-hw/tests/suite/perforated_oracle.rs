@@ -63,7 +63,7 @@ fn machine(bitmaps: usize, process_ids: bool) -> Box<dyn Tlb> {
 #[test]
 fn perforated() {
     let mut sums = [0; 3];
-    for seed in seeds(300) {
+    for seed in seeds(1000) {
         let mut dice = Dice::new(seed);
         let (prf_bitmaps, process_ids) = (dice.pick(&[0, 1, 2, 3]), dice.percent(50));
         let config = PerforatedConfig { l1: [(4, 2), (2, 2)], l2: (16, 4), prf_bitmaps, levels: 4, process_ids };
