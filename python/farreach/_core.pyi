@@ -30,6 +30,7 @@ __all__ = [
     "kept",
     "kernel_program",
     "model",
+    "named",
     "pagesize",
     "pagesize_of_command",
     "plan",
@@ -96,6 +97,7 @@ class Description:
 
 def check(machine: _Machine, streams: int, steps: int) -> None: ...
 def describe(machine: _Machine, seed: int) -> Description: ...
+def named(text: str, /) -> list[str]: ...
 def presets() -> list[str]: ...
 
 @final

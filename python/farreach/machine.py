@@ -257,10 +257,8 @@ def listed(given: Optional[MachinesLike], none: bool = False) -> List[Machine]:
         several = given
     found: List[Machine] = []
     for machine in several:
-        base, _, rest = machine.partition(":") if isinstance(machine, str) else ("", "", "")
-        if base and is_group(base):
-            suffix = f":{rest}" if rest else ""
-            found.extend(Machine(preset._base + suffix) for preset in machines(base))
+        if isinstance(machine, str):
+            found.extend(Machine(name) for name in _core.named(machine))
         else:
             found.append(machine if isinstance(machine, Machine) else Machine(machine))
     if not found and not none:

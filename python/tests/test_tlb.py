@@ -105,7 +105,7 @@ class FalseProbe(OnePage):
 @pytest.mark.parametrize(
     "design, rule",
     [
-        (Deaf, "a hit needs an entry|what was invalidated is no hit"),
+        (Deaf, "a hit needs an entry|what was invalidated is no hit|was invalidated and is still filtered"),
         (Partly, "what was invalidated is no hit|was invalidated and is still filtered"),
         (Dice, "ends as .* without the filtered lookups|equal seeds give different results"),
         (Eager, "FILTERABLE stays a hit until"),

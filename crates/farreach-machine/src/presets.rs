@@ -46,6 +46,19 @@ impl Preset {
     pub fn all_of(group: &str) -> Vec<&'static Preset> {
         PRESETS.iter().filter(|p| group == ALL || group == p.group()).collect()
     }
+
+    /// The machines that `NAME[:key=value,...]` names: the presets of a group, each with the overrides, or itself.
+    pub fn named(text: &str) -> Vec<String> {
+        let (base, overrides) = text.split_at(text.find(':').unwrap_or(text.len()));
+        let (group, variant) = if base.strip_suffix(THP) == Some(TODAY) { (TODAY, THP) } else { (base, "") };
+        match &Preset::all_of(group)[..] {
+            [] => vec![text.to_owned()],
+            group => {
+                let group = group.iter().filter(|p| !BY_NAME_ALONE.contains(&p.name));
+                group.map(|p| format!("{}{variant}{overrides}", p.name)).collect()
+            }
+        }
+    }
 }
 
 macro_rules! presets {
@@ -167,19 +180,6 @@ const ALL: &str = "all";
 /// Presets that groups leave out: they read the references twice (REP-1), which programs that run make once.
 const BY_NAME_ALONE: [&str; 1] = ["since/opt"];
 
-/// The machines that `NAME[:key=value,...]` names: the presets of a group, each with the overrides, or itself.
-pub(super) fn named(text: &str) -> Vec<String> {
-    let (base, overrides) = text.split_at(text.find(':').unwrap_or(text.len()));
-    let (group, variant) = if base.strip_suffix(THP) == Some(TODAY) { (TODAY, THP) } else { (base, "") };
-    match &Preset::all_of(group)[..] {
-        [] => vec![text.to_owned()],
-        group => {
-            let group = group.iter().filter(|p| !BY_NAME_ALONE.contains(&p.name));
-            group.map(|p| format!("{}{variant}{overrides}", p.name)).collect()
-        }
-    }
-}
-
 /// The error for an unknown machine: the names most like it, and what is allowed.
 pub(super) fn unknown(name: &str) -> String {
     let meant = did_you_mean(name, PRESETS.iter().map(|p| p.name));
@@ -197,12 +197,12 @@ mod tests {
 
     #[test]
     fn a_group_is_all_that_it_names_once() {
-        assert_eq!(named("ds13:levels=5"), ["4k", "2m", "1g", "segment"].map(|m| format!("ds13/{m}:levels=5")));
+        assert_eq!(Preset::named("ds13:levels=5"), ["4k", "2m", "1g", "segment"].map(|m| format!("ds13/{m}:levels=5")));
         let all = PRESETS.iter().map(|p| p.name).filter(|&name| name != "since/opt");
-        assert_eq!(named("all"), all.collect::<Vec<_>>());
-        assert_eq!(named("since/opt"), ["since/opt"]);
+        assert_eq!(Preset::named("all"), all.collect::<Vec<_>>());
+        assert_eq!(Preset::named("since/opt"), ["since/opt"]);
         for one in ["t94/single", "t94/single:entries=32", "ds1", "ds13/", "mine.toml", ""] {
-            assert_eq!(named(one), [one]);
+            assert_eq!(Preset::named(one), [one]);
         }
     }
 
@@ -217,7 +217,7 @@ mod tests {
             assert_eq!((base.1.text("placement"), thp.1.text("placement")), ("demand", "thp"), "{}", preset.name);
             assert_eq!(base.1.texts("l2"), thp.1.texts("l2"));
         }
-        let all = named("today-thp:seed=1");
+        let all = Preset::named("today-thp:seed=1");
         assert_eq!((all.len(), &*all[0]), (Preset::all_of(TODAY).len(), "today/zen1-thp:seed=1"));
         assert!(Preset::toml_of("rmm15/4k-thp").is_none() && Preset::toml_of("today/zen-thp").is_none());
     }

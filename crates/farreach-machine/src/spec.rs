@@ -96,7 +96,7 @@ impl MachineSpec {
     /// # Errors
     /// The first of [`MachineSpec::parse`].
     pub fn parse_all(texts: impl IntoIterator<Item = impl AsRef<str>>, seed: u64) -> Result<Vec<MachineSpec>, Error> {
-        let names = texts.into_iter().flat_map(|text| presets::named(text.as_ref()));
+        let names = texts.into_iter().flat_map(|text| Preset::named(text.as_ref()));
         names.map(|name| MachineSpec::parse(&name, seed)).collect()
     }
 

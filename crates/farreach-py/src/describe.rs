@@ -2,7 +2,7 @@
 
 use crate::errors::raise;
 use crate::tlb;
-use farreach::{MachineSpec, PRESETS, cost};
+use farreach::{MachineSpec, PRESETS, Preset, cost};
 use pyo3::prelude::*;
 
 /// A machine as Python hands it over: name, TOML text or `None` for a preset, overrides, and its class if the design
@@ -70,6 +70,12 @@ pub fn describe(py: Python<'_>, machine: Machine, seed: u64) -> PyResult<Descrip
         name: spec.name,
         about: spec.about,
     })
+}
+
+/// The machines of a group of presets, `NAME[:key=value,...]`, or this one.
+#[pyfunction]
+pub fn named(text: &str) -> Vec<String> {
+    Preset::named(text)
 }
 
 /// Names of the presets.

@@ -27,7 +27,7 @@ mod _core {
     #[pymodule_export]
     use crate::check::check;
     #[pymodule_export]
-    use crate::describe::{Description, describe, presets};
+    use crate::describe::{Description, describe, named, presets};
     #[pymodule_export]
     use crate::record::{pagesize_of_command, run};
     #[pymodule_export]
