@@ -101,8 +101,8 @@ impl KernelSpec {
     }
 }
 
-/// The stream of the kernel that `workload:NAME[:size=..,references=..,seed=..,threads=..]` names; `None` if the text does not
-/// begin so.
+/// The stream of the kernel that `workload:NAME[:size=..,references=..,seed=..,threads=..]` names; `None` if the text
+/// does not begin so.
 ///
 /// # Errors
 /// As [`KernelSpec::of`], and settings that the kernel cannot run with.

@@ -103,8 +103,8 @@
 //!   for data. A hit takes no step. It forgets nothing, for the host changes nothing.
 //! * OW-43 Walk caches of the guest hold host addresses: a walk that begins at a hit reads its first node without a
 //!   walk of the host, as CWCs of the guest know ways but no addresses.
-//! * OW-44 Rows of CWTs that the background fetches (EC-7) are counted in their own dimension. Those of the guest lie in
-//!   its memory, so that the host translates them, as all lines of the guest: behind the page, in the background.
+//! * OW-44 Rows of CWTs that the background fetches (EC-7) are counted in their own dimension. Those of the guest lie
+//!   in its memory, so that the host translates them, as all lines of the guest: behind the page, in the background.
 //! * OW-45 Guest tables lie where the caller says. By default pieces take guest frames from 2^35 on, in the order in
 //!   which walks first read them, aligned to their size up to 2 MB, and at least to a line.
 

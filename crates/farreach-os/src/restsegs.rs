@@ -48,7 +48,7 @@ impl Os {
         self.placement.counts_walks()
     }
 
-    /// Whether the page is still there, as one mapping and nobody else's.
+    /// Whether the page is still there, as its only mapping.
     fn moves_alone(&self, page: &Moved) -> bool {
         let Some(space) = self.spaces.get(page.asid.0 as usize) else { return false };
         let pages = VpnRange { start: page.vpn, pages: 1 << page.order };

@@ -168,7 +168,11 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             ["page", "tables"],
             Box::new(move |m| m.memory.page_table_bytes.filter(|_| tables_differ).map(bytes)),
             "",
-            Some("page tables: most memory of page tables at any time, beside what is resident.".into()),
+            Some(
+                "page tables: most memory of page tables at any time, in a virtual machine of the guest's, beside what \
+                 is resident."
+                    .into(),
+            ),
         ),
         one(
             ["", "wasted"],

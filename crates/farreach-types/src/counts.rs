@@ -88,8 +88,9 @@ pub struct MemoryUse {
     pub virtual_bytes: u64,
     /// Resident when the run stopped.
     pub resident_at_end_bytes: u64,
-    /// Most memory of page tables at any time, of machines with a walker and pages of 4 KB. It is in no other of these
-    /// numbers, whatever the organisation of the table.
+    /// Most memory of page tables at any time, of machines with a walker and pages of 4 KB; in a virtual machine, of
+    /// the guest's. It is in no other of these numbers. `None`: it is not known, as of five levels, or where pages
+    /// have no entries (UTO-7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_table_bytes: Option<u64>,
 }

@@ -123,8 +123,8 @@ impl Private {
 }
 
 /// The caches. All are write-back, with LRU replacement unless a key says otherwise. A miss brings the line into every
-/// level on its way. The last level is inclusive: a line evicted from it leaves the others, as in Sandy Bridge, those of
-/// all cores; first and second level neither include nor exclude each other. Nothing is prefetched.
+/// level on its way. The last level is inclusive: a line evicted from it leaves the others, as in Sandy Bridge, those
+/// of all cores; first and second level neither include nor exclude each other. Nothing is prefetched.
 ///
 /// Coherence is not modelled: a store of one core leaves copies of the line in the caches of the others.
 #[derive(Clone, Debug)]

@@ -175,8 +175,8 @@ impl Port {
         self.last_walk = LastWalk::default();
     }
 
-    /// The walk is over. It read these numbers of nodes of each level of a radix tree, and of the host's, which a walker
-    /// with fixed prices does not read through the port.
+    /// The walk is over. It read these numbers of nodes of each level of a radix tree, and of the host's, which a
+    /// walker with fixed prices does not read through the port.
     pub(crate) fn walk_ends(&mut self, by_level: [u64; 5], of_host: u64) {
         self.last_walk.steps += by_level.iter().sum::<u64>() + of_host;
         self.last_walk.by_level = by_level;

@@ -6,13 +6,14 @@
 //! the TLB while it serves a lookup (see [`Port`](crate::cache::Port)). A TLB of several cores says with that which
 //! core runs; the caches have private levels for each.
 
+use super::program_lines::ProgramLines;
 use super::{Fetched, Item, NONE, PIECE_SHIFT, System};
 use crate::cache::levels::LINE_SHIFT;
 use crate::cache::replacement::Pressure;
 use crate::cache::{At, Levels};
 use crate::tlb::{Foresees, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
-use farreach_types::counts::{CacheCounts, LineCounts, SystemCounts, TlbCounts};
+use farreach_types::counts::{CacheCounts, TlbCounts};
 use farreach_types::event::Kind;
 use farreach_types::params::Params;
 use farreach_types::translation::{PageTableView, Translation};
@@ -62,11 +63,9 @@ pub struct Mmu {
     caches: Box<Levels>,
     filter: Box<Filter>,
     unfiltered: Unfiltered,
-    /// By kind: the line that, referenced again, is a hit that changes nothing.
-    last: [u64; 3],
+    lines: ProgramLines,
     asid: Asid,
     plain: bool,
-    program: [LineCounts; 2],
     misses: Vec<Item>,
     /// The latest fetches of the span, last first, if the TLB needs them.
     fetched: Vec<Fetched>,
@@ -98,10 +97,9 @@ impl Mmu {
             caches: Box::new(Levels::new(params)?),
             filter: Box::new(Filter([[(NONE, 0); SLOTS]; 3])),
             unfiltered: Unfiltered::default(),
-            last: [NONE; 3],
+            lines: ProgramLines::new(),
             asid: Asid(0),
             plain,
-            program: Default::default(),
             misses: Vec::new(),
             fetched: Vec::new(),
             pressure: Pressure::new(params).map(|pressure| (pressure, Item::piece_of(Kind::Fetch, NONE >> 2))),
@@ -136,7 +134,7 @@ impl Mmu {
         }
         self.exchange();
         // Walkers may have evicted any line.
-        self.last = [NONE; 3];
+        self.lines.forget();
         self.filter.unfilter(&self.unfiltered, self.asid);
         if answer.filterable && !self.plain {
             self.filter.set(item.kind_index(), at.vpn, base);
@@ -197,7 +195,7 @@ impl Mmu {
             };
             let in_page = item.piece() >> (LINE_SHIFT - PIECE_SHIFT) & ((1 << (BASE_SHIFT - LINE_SHIFT)) - 1);
             let line = base | in_page;
-            if self.last[item.kind_index()] != line {
+            if !self.lines.repeats(item, line) {
                 self.reference(item, line);
             }
         }
@@ -206,27 +204,13 @@ impl Mmu {
     /// A reference of the program to a line.
     #[inline(always)]
     fn reference(&mut self, item: Item, line: u64) {
-        let (kind, side) = (item.kind_index(), item.side());
-        let at = self.caches.reference(side, line, kind == 2);
-        if at > At::L1 {
-            // The fill may have evicted any other line.
-            self.last = [NONE; 3];
-            if self.caches.has_lost_parts() {
-                self.lost_lines();
-            }
-            let counts = &mut self.program[side];
-            counts.l1_misses += 1;
-            counts.l2_misses += u64::from(at > At::L2);
-            counts.llc_misses += u64::from(at > At::Llc);
+        let at = self.caches.reference(item.side(), line, item.kind() == Kind::Store);
+        if at > At::L1 && self.caches.has_lost_parts() {
+            self.lost_lines();
         }
-        match kind {
-            0 => self.last[0] = line,
-            // A store to a line that is not yet modified changes it.
-            1 => (self.last[1], self.last[2]) = (line, if self.last[2] == line { line } else { NONE }),
-            _ => (self.last[1], self.last[2]) = (line, line),
-        }
+        self.lines.referenced(item, line, at);
         if self.plain {
-            self.last = [NONE; 3];
+            self.lines.forget();
         }
     }
 
@@ -241,7 +225,7 @@ impl Mmu {
     fn forget(&mut self) {
         self.unfiltered.clear();
         self.filter.clear();
-        self.last = [NONE; 3];
+        self.lines.forget();
     }
 }
 
@@ -312,14 +296,7 @@ impl System for Mmu {
         LINE_SHIFT
     }
 
-    /// It has counts of another kind: see [`Mmu::mmu`].
-    fn counts(&self, _: usize, _: [u64; 2]) -> SystemCounts {
-        SystemCounts::default()
-    }
-
     fn mmu(&self, accesses: [u64; 2]) -> Option<(TlbCounts, CacheCounts)> {
-        let tlb = self.tlb.counts().clone();
-        let of = |side: usize| LineCounts { accesses: accesses[side], ..self.program[side].clone() };
-        Some((tlb, CacheCounts { fetch: of(0), data: of(1), memory_writes: self.caches.memory_writes() }))
+        Some((self.tlb.counts().clone(), self.lines.counts(accesses, self.caches.memory_writes())))
     }
 }

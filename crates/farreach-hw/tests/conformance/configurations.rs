@@ -203,9 +203,9 @@ fn add_parts(first: &str, varied: bool, into: &mut Vec<Configuration>) {
     }
 }
 
-/// Two cores that share a second level, with every part, and on kind `hierarchy` with every other value of each key that
-/// chooses something; and two cores with caches. What no rule defines there is refused (HW-12), so that a part is tested
-/// there as soon as it is defined.
+/// Two cores that share a second level, with every part, and on kind `hierarchy` with every other value of each key
+/// that chooses something; and two cores with caches. What no rule defines there is refused (HW-12), so that a part is
+/// tested there as soon as it is defined.
 fn add_cores(design: &Design, first: &str, into: &mut Vec<Configuration>) {
     let shared = format!("{first},cores=2,{}=true", shared::L2_SHARED.name);
     let caches = format!("{first},cores=2,{}=caches", walk::WALK_COST.name);

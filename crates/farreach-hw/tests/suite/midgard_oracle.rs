@@ -120,7 +120,7 @@ impl Both {
             (_, None) => {
                 let file = dice.percent(25).then(|| (dice.below(2), dice.below(8)));
                 self.table.memory += 1;
-                // A file that nobody maps any more is another one when it is mapped again: its frames are.
+                // A file that no process maps any more is another one when it is mapped again: its frames are.
                 let memory = file.map_or(100 + self.table.memory, |(file, _)| file + 1);
                 let region = Region {
                     pages: VpnRange { start: Vpn(start), pages },

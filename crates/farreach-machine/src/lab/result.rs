@@ -125,7 +125,11 @@ fn machine(
     let (contiguity, segments, compaction) = (os.contiguity(), os.segment_use(), os.compaction_use());
     let page_table_bytes = match tlb.parts.get(TABLE) {
         Some(table) => Some(table.counters.get("table_bytes_most")),
-        None if hw::tlb::walk::walks(&spec.params) => os.radix_bytes(),
+        // Which nodes have no entries then is not followed (UTO-7).
+        None if hw::tlb::additions::utopia::leaves_out_entries(&spec.params) => None,
+        None if hw::tlb::walk::walks(&spec.params) && spec.params.int(hw::tlb::walk::WALK_LEVELS.name) == 4 => {
+            os.radix_bytes()
+        }
         None => None,
     };
     let (memory, os) = (MemoryUse { page_table_bytes, ..os.memory_use() }, os.counts());

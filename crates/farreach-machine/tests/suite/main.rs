@@ -21,6 +21,7 @@ mod shared_words;
 mod sv97;
 mod t94_allocation;
 mod t94_os;
+mod table_memory;
 mod today;
 mod traps;
 mod two_level;

@@ -108,7 +108,7 @@ fn mid_1_mid_4_regions_by_hand() {
     touch(&mut m, 0..10);
     m.access(1, 409600);
     assert_eq!(counts(&m, ["vma_walks", "m2p_data"]), [2, 11]);
-    // The first has no room for so many. It loses its range, and pages in the L1 VLB.
+    // The first has no room for that number. It loses its range, and pages in the L1 VLB.
     m.resize(1, 0, 21);
     assert_eq!(m.intervals(), [(40, 42), (20, 20)]);
     assert_eq!(counts(&m, ["moved", "flushed", "invalidations"]), [1, 10, 11]);

@@ -69,7 +69,7 @@ fn prf_2_bitmaps_and_changes_by_hand() {
     assert_eq!((m.lookup(1, 600), m.counts["references"]), (5, 20));
 }
 
-/// Safety: with every page a hole in turn, whatever was looked up before.
+/// Safety: with every page a hole in turn, after any lookups.
 #[test]
 fn prf_2_no_hole_is_translated_by_the_superpage() {
     for hole in 0..512 {

@@ -188,7 +188,7 @@ impl Placement for Utopia {
             if !memory.alloc.take(segment.first, segment.frames()) {
                 let key = if segment.order == 0 { SIZE } else { SIZE_2M };
                 return Err(format!(
-                    "{} = {} is not allowed: the first {} of memory must exist and belong to nobody else, and the \
+                    "{} = {} is not allowed: the first {} of memory must exist and be free, and the \
                      allocator must be fifo or buddy",
                     key.name,
                     Bytes(segment.frames() * memory.page_bytes()),

@@ -194,7 +194,7 @@ fn what_cannot_be_is_refused() {
         (&[("uto_size", "48K")][..], "uto_size = 48K is not allowed with uto_ways = 2: it must be a power of two"),
         (&[("uto_size", "128K")], "the first 128K of memory must exist"),
         (&[("allocator", "colouring")], "the allocator must be fifo or buddy"),
-        (&[("fragmentation", "0.5")], "belong to nobody else"),
+        (&[("fragmentation", "0.5")], "must exist and be free"),
         (&[("uto_size_2m", "2M")], "uto_size_2m = 2M"),
     ] {
         let refusal = build(&[HAND, keys]).err().expect("it was not refused");

@@ -151,7 +151,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let outcome = reached(least > 50.0, least > 0.0);
                 Some((if enough { outcome } else { Outcome::Silent }, text))
             });
-            let why = "A hole needs an entry of its own, so that what is left are misses of holes.";
+            let why = "A hole needs an entry of its own, so that the other misses are those of holes.";
             let found = found.all();
             Finding { why: format!("{} {why}", found.why), ..found }
         },

@@ -17,9 +17,9 @@ pub(crate) const PRIVATE: &str = "since/private";
 /// As many entries in one, for all.
 pub(crate) const SHARED: &str = "since/sll";
 
-/// Loops whose rounds are independent, dealt out to four threads: random updates, requests to a key-value store, rows of
-/// a sparse matrix, points of a grid, points that look for their cluster, vertices of a level of a search. Each has its
-/// usual size.
+/// Loops whose rounds are independent, dealt out to four threads: random updates, requests to a key-value store, rows
+/// of a sparse matrix, points of a grid, points that look for their cluster, vertices of a level of a search. Each has
+/// its usual size.
 pub(crate) const PROGRAMS: [&str; 6] = [
     "workload:gups:references=4M,threads=4",
     "workload:kv:references=4M,threads=4",
@@ -45,7 +45,7 @@ impl Removed {
         Some(Removed { alone: alone.walks, private: private?.walks, shared: shared?.walks, pages: alone.pages })
     }
 
-    /// Share of the misses of first levels that a second level with so many walks removes, in percent.
+    /// Share of the misses of first levels that a second level with this number of walks removes, in percent.
     fn removed(self, walks: u64) -> f64 {
         100.0 - share(walks, self.alone)
     }
@@ -81,8 +81,8 @@ fn section(results: &Results, _: &Set, section: &mut Section) {
     }
     section.tables.push(table);
     section.note(
-        "A kernel for threads is its own loop in pieces of 1024 blocks of code, dealt out in turn, in one order: threads \
-         do not run at once. All share all memory. Programs of several processes on several cores are not run.",
+        "A kernel for threads is its own loop in pieces of 1024 blocks of code, dealt out in turn, in one order: \
+         threads do not run at once. All share all memory. Programs of several processes on several cores are not run.",
     );
     section.note(MODEL);
 }

@@ -19,7 +19,7 @@ pub(crate) const STUDY: Study = Study {
 pub(crate) const OFF: [&str; 3] =
     ["since/sp:prefetch_degree=0", "since/chirp:chirp_dead_at=4", "since/dmt:dmt_registers=0"];
 
-/// What TLBs count, whatever stands behind them: lookups, misses with sole answers, hits of the second level, fills,
+/// What TLBs count, with any part behind them: lookups, misses with sole answers, hits of the second level, fills,
 /// evictions.
 pub(crate) fn of_tlbs(results: &Results, program: &str, machine: &str) -> Option<[u64; 5]> {
     let tlb = &results.machine(program, machine)?.counts.tlb;

@@ -27,7 +27,7 @@ pub(crate) const BASE_PRINTED: &str = "since/base:pwc_pdpt=16,pwc_pml4=16";
 pub(crate) const BASE_RESERVED: &str = "since/base:placement=reservation,region=2M";
 /// With memory in one piece, as SpOT needs it.
 pub(crate) const BASE_EAGER: &str = "since/base:placement=eager";
-/// With the placement of Utopia, whose tags nobody walks.
+/// With the placement of Utopia, whose tags no hardware reads.
 pub(crate) const BASE_RESTRICTED: &str = "since/base:placement=utopia,thp=never";
 /// With the caches of `since/victima`.
 pub(crate) const BASE_VICTIMA: &str = "since/base:walk_cost=caches,cache_l2=2M/16,cache_llc=2M/16,cache_slices=8,\

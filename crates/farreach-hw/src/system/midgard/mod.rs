@@ -19,13 +19,15 @@ mod regions;
 #[cfg(test)]
 mod tests;
 
+use super::program_lines::ProgramLines;
 use super::{Item, NONE, PIECE_SHIFT, System, SystemKind};
 use crate::cache::levels::{self, LEVEL_KEYS, LINE_SHIFT};
 use crate::cache::{At, Levels, answered_at};
 use crate::tlb::{Counting, keys::PROCESS_IDS};
 use back::Back;
 use farreach_types::addr::{Asid, BASE_SHIFT, VpnRange};
-use farreach_types::counts::{CacheCounts, LineCounts, SystemCounts, TlbCounts};
+use farreach_types::counts::{CacheCounts, TlbCounts};
+use farreach_types::event::Kind;
 use farreach_types::params::{Key, Params};
 use farreach_types::translation::PageTableView;
 use front::{Hit, Vlbs};
@@ -78,12 +80,10 @@ struct Midgard {
     back: Back,
     /// By side: the page looked up last, and its first line.
     recent: [(u64, u64); 2],
-    /// By kind: the line that, referenced again, is a hit that changes nothing.
-    last: [u64; 3],
+    lines: ProgramLines,
     asid: Asid,
     plain: bool,
     counts: TlbCounts,
-    program: [LineCounts; 2],
     misses: Vec<Item>,
 }
 
@@ -105,17 +105,17 @@ impl Midgard {
             space: Space::default(),
             back: Back::new(params),
             recent: [(NONE, 0); 2],
-            last: [NONE; 3],
+            lines: ProgramLines::new(),
             asid: Asid(0),
             plain,
             counts,
-            program: Default::default(),
             misses: Vec::new(),
         })
     }
 
     fn forget(&mut self) {
-        (self.recent, self.last) = ([(NONE, 0); 2], [NONE; 3]);
+        self.recent = [(NONE, 0); 2];
+        self.lines.forget();
     }
 
     /// The front side, for a page that its side did not look up last. Returns its first line.
@@ -159,7 +159,7 @@ impl Midgard {
         }
         self.counts.evictions += u64::from(self.vlbs.fill(item.side(), found.placed, item.vpn()));
         // The walker may have evicted any line.
-        self.last = [NONE; 3];
+        self.lines.forget();
         found.placed
     }
 
@@ -181,26 +181,12 @@ impl Midgard {
     /// A reference of the program to a line.
     #[inline(always)]
     fn reference(&mut self, item: Item, line: u64, table: &dyn PageTableView) {
-        let (kind, side) = (item.kind_index(), item.side());
         let Midgard { caches, back, counts, asid, .. } = self;
-        let at = caches.reference_by(side, line, kind == 2, |caches| {
+        let at = caches.reference_by(item.side(), line, item.kind() == Kind::Store, |caches| {
             let pte = table.pte(*asid, item.vpn()).expect("the operating system has served the fault");
             back.translate(line >> PAGE_LINES, Some(pte.pfn), caches, counts.parts.at(BACK_AT));
         });
-        if at > At::L1 {
-            // The fill may have evicted any other line.
-            self.last = [NONE; 3];
-            let counts = &mut self.program[side];
-            counts.l1_misses += 1;
-            counts.l2_misses += u64::from(at > At::L2);
-            counts.llc_misses += u64::from(at > At::Llc);
-        }
-        match kind {
-            0 => self.last[0] = line,
-            // A store to a line that is not yet modified changes it.
-            1 => (self.last[1], self.last[2]) = (line, if self.last[2] == line { line } else { NONE }),
-            _ => (self.last[1], self.last[2]) = (line, line),
-        }
+        self.lines.referenced(item, line, at);
         if self.plain {
             self.forget();
         }
@@ -242,7 +228,7 @@ impl System for Midgard {
             let (vpn, base) = self.recent[item.side()];
             let base = if vpn == item.vpn().0 { base } else { self.look_up(item) };
             let line = base | item.piece() >> (LINE_SHIFT - PIECE_SHIFT) & ((1 << PAGE_LINES) - 1);
-            if self.last[item.kind_index()] != line {
+            if !self.lines.repeats(item, line) {
                 self.reference(item, line, table);
             }
         }
@@ -277,16 +263,10 @@ impl System for Midgard {
         LINE_SHIFT
     }
 
-    /// It has counts of another kind: see [`System::mmu`].
-    fn counts(&self, _: usize, _: [u64; 2]) -> SystemCounts {
-        SystemCounts::default()
-    }
-
     fn mmu(&self, accesses: [u64; 2]) -> Option<(TlbCounts, CacheCounts)> {
         let mut tlb = self.counts.clone();
         front::add_space(&mut tlb.parts.at(FRONT_AT).counters, self.space.intervals, self.space.moves);
-        let of = |side: usize| LineCounts { accesses: accesses[side], ..self.program[side].clone() };
-        let caches = CacheCounts { fetch: of(0), data: of(1), memory_writes: self.caches.memory_writes() };
+        let caches = self.lines.counts(accesses, self.caches.memory_writes());
         if cfg!(debug_assertions) {
             let back = &tlb.parts;
             let misses = caches.fetch.llc_misses + caches.data.llc_misses + back.count(FRONT, "llc_misses");

@@ -6,7 +6,7 @@
 //!
 //! Private memory is placed by virtual page, so that the pieces of a region whose protection changes in part stay where
 //! they are. Memory that processes share (MAP_SHARED) has one interval for all, from its first page on, and is placed
-//! by its own pages. A private mapping of a file is not shared, also as long as nobody writes to it.
+//! by its own pages. A private mapping of a file is not shared, also as long as no process writes to it.
 
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::translation::{Attr, PageTableView, Region};
@@ -102,7 +102,7 @@ fn continues(a: &Region, b: &Region) -> bool {
     (a.memory, is_shared(a), from(a)) == (b.memory, is_shared(b), from(b))
 }
 
-/// The part of a giant region that lies in `pages`, which is nobody else's.
+/// The part of a giant region that lies in `pages`, which belongs to it alone.
 fn part(region: &Region, pages: VpnRange) -> Region {
     let pages = region.pages.and(pages);
     let first = region.first.wrapping_add(pages.start.0 - region.pages.start.0);
@@ -139,7 +139,7 @@ struct Process {
 pub(super) struct Fallout {
     /// Pages of regions that changed: their VLB entries go.
     pub regions: Vec<(Asid, VpnRange)>,
-    /// Midgard pages that nobody has any more: their lines go.
+    /// Midgard pages that no region has any more: their lines go.
     pub pages: Vec<Range<u64>>,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! | fault in the machine | what it is |
 //! |---|---|
-//! | `ChangeForgotten`, `ChangeOfFirstPage` | the part keeps entries that changed; a long change drops those of a page |
+//! | `ChangeForgotten`, `ChangeOfFirstPage` | the part keeps entries that changed; a long change drops one page |
 //! | `SplitForgotten`, `EndForgotten`, `SwitchForgotten` | the same for splits, ends of processes and switches |
 //! | `UnmapForgotten`, `MapForgotten` | the table does not hear of a page (the machine's own checks may find it) |
 //! | `StaleFrame` | an entry of the part has the frame of the page before |

@@ -1,5 +1,6 @@
 //! SpOT: an instruction that walks through a long run of pages in consecutive frames finds its next page at the same
-//! distance from its frame as the last (SPO). In a virtual machine the walk that goes on is that in both dimensions (SPO-4).
+//! distance from its frame as the last (SPO). In a virtual machine the walk that goes on is that in both dimensions
+//! (SPO-4).
 
 use super::prefetch::PREDICTORS_ON_SWITCH;
 use super::speculation::{self, FLUSH_CYCLES, SPEC_WINDOW, Speculation};

@@ -60,6 +60,11 @@ const HITS_4K: usize = 2;
 /// Of numbers of used ways; those of tags follow.
 const READS: usize = 4;
 
+/// Whether pages in RestSegs have no entries in the page table (UTO-7).
+pub fn leaves_out_entries(params: &Params) -> bool {
+    params.has(UTO_PTE.name) && !params.flag(UTO_PTE.name)
+}
+
 /// The addition as the registry knows it.
 pub const LISTED: ListedAddition = ListedAddition {
     name: "utopia",

@@ -1,9 +1,9 @@
 //! Foresight: when an entry will be used next, for policies that choose by it (REP-1).
 //!
 //! The lookups of a second level do not depend on what it holds, where the first level is filled at each of its misses
-//! with the same entry, whoever answered. So two passes over a stream have equal lookups. The first notes, for each,
-//! the number of the next lookup of its entry; the second tells the policy. A change that drops the entries of a page
-//! ends its uses, whether the entry was there or not.
+//! with the same entry, whichever part answered. So two passes over a stream have equal lookups. The first notes, for
+//! each, the number of the next lookup of its entry; the second tells the policy. A change that drops the entries of a
+//! page ends its uses, whether the entry was there or not.
 
 use super::keys::{COALESCE, L1D, L1I, L2, L2_FRACTURE, L2I};
 use super::level::{Level, array_shapes};

@@ -26,7 +26,8 @@ pub const L2_SHARED: Key = Key {
     name: "l2_shared",
     default: "false",
     allowed: Allowed::Flag,
-    about: "one second-level TLB for all cores, with as many entries as theirs together; one core has its own either way",
+    about: "one second-level TLB for all cores, with as many entries as theirs together; one core has its own \
+            either way",
 };
 /// SLL-3. Slices that are found by the low bits of the page have the counts of one array: 1 cycle with the network of
 /// NOCSTAR, 2 a hop on a mesh.

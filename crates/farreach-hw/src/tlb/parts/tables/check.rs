@@ -33,8 +33,8 @@ pub(in crate::tlb) fn check(params: &Params) -> Result<(), String> {
             in_guests(what.clone())?;
             if !["walk", "segment"].contains(&host) {
                 return Err(format!(
-                    "{what} is not allowed with host = {host}: merged tables are radix trees (SHD-1); host must be walk \
-                     or segment, or table must be radix"
+                    "{what} is not allowed with host = {host}: merged tables are radix trees (SHD-1); host must be \
+                     walk or segment, or table must be radix"
                 ));
             }
         }

@@ -416,7 +416,8 @@ impl Table for Learned {
 
     /// Its regions went with their pages.
     fn gone(&mut self, asid: Asid, _: &mut OwnCounts) {
-        debug_assert!(self.regions.range((asid, 0, 0)..(Asid(asid.0 + 1), 0, 0)).next().is_none(), "{asid:?} has pages");
+        let mut its = self.regions.range((asid, 0, 0)..(Asid(asid.0 + 1), 0, 0));
+        debug_assert!(its.next().is_none(), "{asid:?} has pages");
     }
 
     fn switch(&mut self, _: Asid, process_ids: bool) {

@@ -316,6 +316,24 @@ fn next(random: &mut Random, system: &mut System, running: &mut Asid) -> Vec<Eve
     }
 }
 
+/// Two machines have the same TLBs after each event of a random stream.
+fn count_alike([radix, other]: [&mut dyn Tlb; 2], seed: u64, steps: u32, given: &Json) {
+    let mut random = Random(Pcg64Mcg::seed_from_u64(seed));
+    let (mut system, mut running) = (System::default(), Asid(0));
+    for _ in 0..steps {
+        for event in next(&mut random, &mut system, &mut running) {
+            step(radix, &event, &system);
+            step(other, &event, &system);
+            let counts = |tlb: &dyn Tlb| {
+                let counts = tlb.counts();
+                [counts.misses, counts.fills, counts.evictions, counts.invalidations, counts.walk.walks]
+            };
+            assert_eq!(counts(radix), counts(other), "{given}: {event:?}");
+            assert_eq!(radix.entries(), other.entries(), "{given}: {event:?}");
+        }
+    }
+}
+
 /// PT-1, HW-3: the TLBs do not notice which table it is. HW-5 is checked by the tables themselves.
 #[test]
 fn tlbs_are_those_of_a_radix_tree() {
@@ -326,20 +344,7 @@ fn tlbs_are_those_of_a_radix_tree() {
             machine(&given)
         };
         let (mut radix, mut other) = (with(json!({"table": "radix"})), with(given.clone()));
-        let mut random = Random(Pcg64Mcg::seed_from_u64(100 + i as u64));
-        let (mut system, mut running) = (System::default(), Asid(0));
-        for _ in 0..6000 {
-            for event in next(&mut random, &mut system, &mut running) {
-                step(&mut *radix, &event, &system);
-                step(&mut *other, &event, &system);
-                let counts = |tlb: &dyn Tlb| {
-                    let counts = tlb.counts();
-                    [counts.misses, counts.fills, counts.evictions, counts.invalidations, counts.walk.walks]
-                };
-                assert_eq!(counts(&*radix), counts(&*other), "{given}: {event:?}");
-                assert_eq!(radix.entries(), other.entries(), "{given}: {event:?}");
-            }
-        }
+        count_alike([&mut *radix, &mut *other], 100 + i as u64, 6000, &given);
         let counts = other.counts();
         let part = counts.parts.get(PART).unwrap();
         assert!(counts.walk.walks > 1000 && part.memory.made.references >= counts.walk.walks, "{given}");

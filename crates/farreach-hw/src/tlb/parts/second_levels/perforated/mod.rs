@@ -169,7 +169,7 @@ impl SecondLevel for Perforations {
             && let Some((superpage, entry)) = self.behind_filter(at.asid, at.vpn)
         {
             let Perforations { level, ignored_report, .. } = self;
-            // Its tag matches, so it is renewed, whatever the bitmap says then.
+            // Its tag matches, so it is renewed, before the bitmap is asked.
             leaf = level.as_mut().map(|level| level.hit(entry, at.vpn, ignored_report));
             self.ask_bitmap(at, counts, port);
             leaf = leaf.filter(|_| !superpage.is_hole(at.vpn));

@@ -205,7 +205,7 @@ fn prf_random_holes_and_changes() {
                 next += 2048;
                 machine.change(asid, VpnRange { start: Vpn(number << 9), pages: 512 });
             } else if draw(40) == 0 {
-                // A page moves; what is left are base pages.
+                // A page moves; the others stay as base pages.
                 world.map(asid, page, next, 0);
                 world.perforated.remove(&(asid, page >> 9));
                 next += 512;

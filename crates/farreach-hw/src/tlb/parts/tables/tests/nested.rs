@@ -291,20 +291,7 @@ fn tlbs_are_those_of_nested_radix_trees() {
         let with = |more: &Json| machine(&joined(&json!({"guest": "walk", "process_ids": i % 3 != 0}), more));
         let page = given.get("host_page").cloned().unwrap_or("4K".into());
         let (mut radix, mut other) = (with(&json!({"host_page": page})), with(&given));
-        let mut random = Random(Pcg64Mcg::seed_from_u64(300 + i as u64));
-        let (mut system, mut running) = (System::default(), Asid(0));
-        for _ in 0..2500 {
-            for event in next(&mut random, &mut system, &mut running) {
-                step(&mut *radix, &event, &system);
-                step(&mut *other, &event, &system);
-                let counts = |tlb: &dyn Tlb| {
-                    let counts = tlb.counts();
-                    [counts.misses, counts.fills, counts.evictions, counts.invalidations, counts.walk.walks]
-                };
-                assert_eq!(counts(&*radix), counts(&*other), "{given}: {event:?}");
-            }
-            assert_eq!(radix.entries(), other.entries(), "{given}");
-        }
+        count_alike([&mut *radix, &mut *other], 300 + i as u64, 2500, &given);
         laws(&*other, &given.to_string());
         let counts = other.counts();
         assert!(counts.walk.walks > 500 && counts.host_walk.walks > 500, "{given}");
