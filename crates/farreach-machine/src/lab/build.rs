@@ -19,8 +19,7 @@ use farreach_types::addr::BASE_SHIFT;
 use farreach_types::params::Params;
 
 /// Engines for `these` of the machines, by index, and where each machine is. Machines whose operating systems are
-/// described alike share
-/// one.
+/// described alike share one.
 pub(super) fn engines(
     specs: &[MachineSpec],
     these: &[usize],
