@@ -33,7 +33,7 @@
 #define FARREACH_STREAM_H
 
 #define FR_MAGIC        0x31484341455252ULL /* in control and in every ring */
-#define FR_VERSION      6
+#define FR_VERSION      7
 
 #define FR_CHUNKS       8
 #define FR_CHUNK_WORDS  32768
@@ -109,6 +109,47 @@ enum fr_record {
    FR_LIMIT         /* 0: enum fr_limit | bytes of text << 32  1: how often since it was last told  2: address of the
                        instruction, number of the system call, or 0  3: bytes of code  4, 5: the code
                        then the text. The program met a limit of the recorder */
+
+   /* Of whole systems alone (capture/qemu), which write one ring. Addresses of the program have FR_ADDRESS_BITS bits:
+      those above are copies of the highest. */
+   FR_MACHINE,      /* 0: enum fr_arch | processors << 32  1: bytes of memory. The first record */
+   FR_SPACE,        /* 0: number of an address space, from 1, in the order of their first use. It runs from here on */
+   FR_NAME,         /* 0: number of an address space | bytes of text << 32  then what it runs */
+   FR_PROCESSOR,    /* 0: virtual processor. It runs from here on, in the address space that the next FR_SPACE names */
+   FR_PRIVILEGE,    /* 0: 1: the kernel runs from here on, 0: a program */
+   FR_REGISTER,     /* 0: enum fr_register  1: the value written */
+   FR_ENTRIES,      /* 0: physical address  then words of a page table, from there on */
+   FR_INVALIDATE,   /* 0: enum fr_invalidate | tag << 32  1: start  2: bytes */
+   FR_EXCEPTION,    /* 0: vector */
+   FR_SUMMARY       /* per counter, in the order of enum fr_counter: the count. The last record before FR_END */
+};
+
+#define FR_ADDRESS_BITS 57
+
+enum fr_arch { FR_X86 = 1, FR_AARCH64, FR_RISCV64 };
+
+/* CR3, TTBR0_EL1, satp; TTBR1_EL1; CR4, TCR_EL1. */
+enum fr_register { FR_ROOT_0, FR_ROOT_1, FR_CONTROL };
+
+enum fr_invalidate {
+   FR_TAGGED = 1,    /* the tag counts; else those of any tag */
+   FR_ADDRESSED = 2, /* start and bytes count; else all addresses */
+   FR_GLOBAL = 4,    /* global ones, too */
+   FR_LEAVES = 8,    /* no walk caches */
+   FR_BROADCAST = 16 /* on all processors */
+};
+
+/* What the recorder checked and met. */
+enum fr_counter {
+   FR_COMPARED,      /* translations that were compared with the physical address that the emulator gives */
+   FR_DIFFERENT,     /* of them those that differed */
+   FR_CUTS,          /* blocks cut by a fault or otherwise */
+   FR_RETRIES,       /* of them those that no exception explains: instructions tried again by the emulator */
+   FR_UNKNOWN_EDGES, /* ends of blocks that could not be told to be whole */
+   FR_TABLE_FRAMES,  /* frames watched as page tables, over the whole time */
+   FR_DEVICE,        /* references to memory that is no RAM */
+   FR_EARLY,         /* references left out because paging was off or of another format */
+   FR_COUNTERS
 };
 
 enum fr_map {

@@ -1,7 +1,7 @@
 //! The numbers of `capture/valgrind/stream.h`, the contract with the recorder; a test compares the two files.
 
 pub const MAGIC: u64 = 0x0031_4843_4145_5252;
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 pub const CHUNKS: u64 = 8;
 pub const CHUNK_WORDS: usize = 32768;
 pub const BLOCK_INSTRS: usize = 512;
@@ -60,6 +60,16 @@ pub mod record {
     pub const END: u32 = 17;
     pub const THP: u32 = 18;
     pub const LIMIT: u32 = 19;
+    pub const MACHINE: u32 = 20;
+    pub const SPACE: u32 = 21;
+    pub const NAME: u32 = 22;
+    pub const PROCESSOR: u32 = 23;
+    pub const PRIVILEGE: u32 = 24;
+    pub const REGISTER: u32 = 25;
+    pub const ENTRIES: u32 = 26;
+    pub const INVALIDATE: u32 = 27;
+    pub const EXCEPTION: u32 = 28;
+    pub const SUMMARY: u32 = 29;
 }
 
 /// `enum fr_map`: bits, then the kind of the mapping.

@@ -295,6 +295,7 @@ impl RegionLifetimes {
             Op::Define { .. }
             | Op::Advise { .. }
             | Op::Thp(_)
+            | Op::Guest(_)
             | Op::ThreadStart { .. }
             | Op::ThreadExit { .. }
             | Op::Switch { .. } => {}

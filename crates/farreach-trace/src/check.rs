@@ -369,7 +369,7 @@ impl Checker {
             }
             Op::Protect { start, len, .. } => range("a Protect", *start, *len, true)?,
             Op::Advise { start, len, .. } => range("an Advise", *start, *len, true)?,
-            Op::Thp(_) => {}
+            Op::Thp(_) | Op::Guest(_) => {}
             Op::ThreadStart { thread } => {
                 self.spaces[at].space.threads += 1;
                 if self.spaces[at].threads.is_none() {
@@ -421,6 +421,7 @@ pub(crate) fn name(op: &Op) -> &'static str {
         Op::Protect { .. } => "protect",
         Op::Advise { .. } => "advise",
         Op::Thp(_) => "thp",
+        Op::Guest(_) => "guest",
         Op::ThreadStart { .. } => "thread_start",
         Op::ThreadExit { .. } => "thread_exit",
         Op::Switch { .. } => "switch",

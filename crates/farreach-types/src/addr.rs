@@ -29,6 +29,25 @@ pub struct Pfn(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Asid(pub u32);
 
+/// The address space of the upper half of all address spaces of a whole system ([`kernel_half`]).
+pub const KERNEL: Asid = Asid(0);
+
+/// Bits of a virtual address in the stream of a whole system. Those above are copies of the last one, and left out.
+pub const GUEST_ADDRESS_BITS: u32 = 57;
+
+/// Whether a 4 KB page is in the upper half of the addresses of a whole system, which belongs to its kernel. No page of
+/// another stream is.
+#[inline(always)]
+pub const fn kernel_half(vpn: u64) -> bool {
+    vpn >> (GUEST_ADDRESS_BITS - 1 - BASE_SHIFT) == 1
+}
+
+/// The address space that has a 4 KB page, where `asid` runs.
+#[inline(always)]
+pub const fn owner(asid: Asid, vpn: u64) -> Asid {
+    if kernel_half(vpn) { KERNEL } else { asid }
+}
+
 impl Vpn {
     /// The aligned group of `2^order` pages this page lies in.
     #[inline]

@@ -17,10 +17,12 @@
 
 mod blocks;
 mod by_id;
+mod guest;
 mod op;
 
 pub use blocks::{Blocks, Broken, MAX_BLOCKS, StreamError, addresses};
 pub use by_id::ById;
+pub use guest::{Arch, Guest, Invalidate, Register};
 pub use op::{Advice, Backing, End, Mapping, Op, Prot, ThpRule};
 
 use crate::Error;

@@ -95,6 +95,7 @@ impl PageEngine {
             | Op::Protect { .. }
             | Op::Advise { .. }
             | Op::Thp(_)
+            | Op::Guest(_)
             | Op::ThreadStart { .. }
             | Op::ThreadExit { .. }
             | Op::Switch { .. } => {}

@@ -350,7 +350,12 @@ impl PlainOs {
             }
             Op::Protect { start, len, prot } => return self.protect(asid, *start, *len, *prot),
             Op::Advise { start, len, advice } => return self.advise(asid, *start, *len, *advice),
-            Op::Define { .. } | Op::Thp(_) | Op::ThreadStart { .. } | Op::ThreadExit { .. } | Op::Switch { .. } => {}
+            Op::Define { .. }
+            | Op::Thp(_)
+            | Op::Guest(_)
+            | Op::ThreadStart { .. }
+            | Op::ThreadExit { .. }
+            | Op::Switch { .. } => {}
         }
         Vec::new()
     }

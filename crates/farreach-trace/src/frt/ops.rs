@@ -228,6 +228,7 @@ pub(crate) fn put_op(out: &mut Vec<u8>, op: &Op) -> Result<(), String> {
                 Advice::Populate => 4,
             });
         }
+        Op::Guest(_) => return Err("events of whole systems cannot be stored yet".into()),
         Op::Thp(rule) => {
             let rule = match rule {
                 ThpRule::System => 0,

@@ -1,6 +1,6 @@
 //! Events that are no references: what the operating system does, and definitions of blocks.
 
-use super::Block;
+use super::{Block, Guest};
 use crate::addr::Asid;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -180,6 +180,8 @@ pub enum Op {
         /// Thread number inside its process.
         thread: u32,
     },
+    /// An event of a whole system.
+    Guest(Guest),
     /// The address space is gone.
     End(End),
 }
