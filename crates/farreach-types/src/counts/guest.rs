@@ -119,7 +119,7 @@ counters! {
         second_level_fetch_hits,
         /// Loads and stores that did.
         second_level_data_hits,
-        /// Hits of a range or segment alone.
+        /// Lookups that a range alone answered.
         range_hits,
         /// Page table entries that miss handlers read beyond the first.
         extra_pte_reads,
