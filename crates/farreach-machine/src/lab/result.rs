@@ -52,6 +52,7 @@ impl Lab {
             huge_pages: first.process_counts.huge_pages().clone(),
             allocator: None,
             traps: None,
+            guest: None,
         };
         let mut machines: Vec<MachineResult> = self
             .specs
@@ -87,11 +88,7 @@ fn machine(
         AnyEngine::Pages(engine) => {
             let instance = &mut engine.instances[u];
             let Group { os, memory_profile, .. } = &mut engine.groups[instance.group];
-            let mut tlb = instance.main.counts().clone();
-            if let Some(fetch) = &instance.fetch {
-                tlb += fetch.counts();
-            }
-            tlb.lookups = engine.tally.lookups_in(instance.order);
+            let tlb = TlbCounts { lookups: engine.tally.lookups_in(instance.order), ..instance.counts() };
             let lifetimes = engine.lifetimes.as_mut().filter(|_| instance.walks);
             let ideal = lifetimes
                 .and_then(|lifetimes| lifetimes.ideal(u, engine.tally.time()))
@@ -181,5 +178,6 @@ fn machine(
         timeline,
         memory_over_time,
         regions,
+        guest: None,
     }
 }
