@@ -177,8 +177,17 @@ impl ContextCounts {
 impl GuestUse {
     /// The references of the kernel, or of programs.
     pub fn references(&self, kernel: bool) -> Lookups {
+        self.sum(kernel, |of| of.references)
+    }
+
+    /// Their lookups.
+    pub fn lookups(&self, kernel: bool) -> Lookups {
+        self.sum(kernel, |of| of.lookups)
+    }
+
+    fn sum(&self, kernel: bool, what: impl Fn(&ContextUse) -> Lookups) -> Lookups {
         let mut sum = Lookups::default();
-        self.contexts.iter().filter(|of| of.context.kernel == kernel).for_each(|of| sum += &of.references);
+        self.contexts.iter().filter(|of| of.context.kernel == kernel).for_each(|of| sum += &what(of));
         sum
     }
 }
