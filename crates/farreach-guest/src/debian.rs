@@ -99,9 +99,9 @@ impl<'a> Apt<'a> {
         (self.say)(&format!("fetching Debian's package {package} for {}", self.arch));
         self.with_lists(into, &["download", package])?;
         let name = package.split(['/', '=']).next().unwrap_or(package);
-        let found = debs(into)?.into_iter().find(|deb| {
-            deb.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&format!("{name}_")))
-        });
+        let found = debs(into)?
+            .into_iter()
+            .find(|deb| deb.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&format!("{name}_"))));
         found.with_context(|| format!("apt-get download {package}: it left no file in {}", into.display()))
     }
 

@@ -23,9 +23,8 @@ pub fn runs(arch: Arch) -> bool {
 
 /// A program as a shell finds it.
 pub fn find(name: &OsStr, directory: &Path) -> Option<PathBuf> {
-    let is_program = |path: &PathBuf| {
-        path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
-    };
+    let is_program =
+        |path: &PathBuf| path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
     if name.as_bytes().contains(&b'/') {
         return Some(directory.join(name)).filter(is_program);
     }

@@ -5,9 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The folder of a guest's root with what farreach puts there.
-pub const FOLDER: &str = "/farreach";
-/// The script.
+/// The script. It lies with all that farreach puts into a root.
 pub const SCRIPT: &str = "/farreach/init";
 /// The shell.
 pub const SHELL: &str = "/farreach/busybox";

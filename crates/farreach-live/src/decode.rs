@@ -1,4 +1,5 @@
-//! From the words of a chunk to a [`Batch`]: blocks stay as they are, records become [`Op`]s.
+//! From the words of a chunk to a [`Batch`]: blocks stay as they are, records become [`Op`]s. A chunk of a whole system
+//! becomes a batch each time that another address space runs.
 
 use farreach_types::addr::Asid;
 use farreach_types::event::{
@@ -9,13 +10,15 @@ use farreach_types::plural::with_noun;
 use std::sync::Arc;
 
 use self::chunk::Chunk;
+use self::guest::System;
 use self::payload::{Payload, prot};
-use super::counts::{Counts, Shape, Sum};
+use super::counts::{Counts, Shape, Sum, SystemCounts};
 use super::fault;
 use super::layout::{map, record};
 use super::met::Told;
 
 mod chunk;
+mod guest;
 mod payload;
 
 /// What a chunk says about processes, for the caller to act on.
@@ -37,10 +40,15 @@ pub enum Notice {
     Ended { tally: u64 },
     /// The program met a limit of the recorder, this often.
     Limit { told: Told, count: u64 },
+    /// What the recorder of a whole system checked and met.
+    Summary(SystemCounts),
 }
 
 /// Result of decoding one chunk.
 pub struct Decoded {
+    /// Batches before the last, of whole systems alone.
+    pub before: Vec<Batch>,
+    /// The last batch. Notices are about its events.
     pub batch: Batch,
     pub notices: Vec<Notice>,
     /// Counts of the words.
@@ -54,18 +62,35 @@ pub struct Decoded {
 pub struct Decoder {
     shapes: ById<Shape>,
     blocks: ById<Arc<Block>>,
+    /// Of a whole system.
+    system: Option<System>,
 }
 
 impl Decoder {
+    /// For the stream of a whole system, which has records of its own.
+    pub fn of_system() -> Decoder {
+        Decoder { system: Some(System::default()), ..Decoder::default() }
+    }
+
+    /// The end of all address spaces whose end the stream of ring `asid` did not tell: a whole system has several.
+    pub fn ends(&self, asid: Asid, end: End) -> Vec<Batch> {
+        let asids = self.system.as_ref().map_or(vec![asid], System::alive);
+        asids.into_iter().map(|asid| guest::alone(asid, Op::End(end))).collect()
+    }
+
     /// Decodes a chunk. With `torn`, its writer died before publishing it, and an incomplete block or record at the end
     /// is left out. The error names the word and what is wrong with it.
     pub fn decode(&mut self, asid: Asid, words: Vec<u64>, torn: bool) -> Result<Decoded, String> {
+        let asid = self.system.as_ref().map_or(asid, System::running);
         let batch = Batch { asid, words, ops: Vec::new() };
         let mut run = Chunk::new(batch);
         let mut sum = Sum::default();
         loop {
-            self.blocks(&mut run, &mut sum, torn);
-            let Some(&word) = run.batch.words.get(run.read) else { break };
+            if self.system.as_ref().is_none_or(System::runs) {
+                self.blocks(&mut run, &mut sum, torn);
+            }
+            let at = run.read;
+            let Some(&word) = run.batch.words.get(at) else { break };
             let result = if word & OP_BIT != 0 { self.record(&mut run, word) } else { Err(self.refuse(&run, word)) };
             match result {
                 Ok(()) => {}
@@ -73,12 +98,14 @@ impl Decoder {
                     let end = run.read;
                     run.batch.words.truncate(end);
                 }
-                Err(what) => return Err(format!("word {}: {what}", run.read)),
+                Err(what) => return Err(format!("word {at}: {what}")),
             }
         }
-        run.flush();
-        run.batch.words.truncate(run.write);
-        Ok(Decoded { batch: run.batch, notices: run.notices, counts: sum.counts(), cut: run.cut })
+        if let Some(system) = &mut self.system {
+            system.hold(&mut run);
+        }
+        let batch = run.finish();
+        Ok(Decoded { before: run.before, batch, notices: run.notices, counts: sum.counts(), cut: run.cut })
     }
 
     /// Steps over blocks, up to a record or an invalid block. The next block is found without looking this one up, so
@@ -105,6 +132,9 @@ impl Decoder {
     /// Why this word is no block that can be stepped over.
     fn refuse(&self, run: &Chunk, word: u64) -> String {
         let id = block_id(word);
+        if let Some(why) = self.system.as_ref().and_then(System::idle) {
+            return format!("block {id} runs {why}");
+        }
         let shape = self.shapes.get(id).ok_or(Broken::UndefinedBlock { id });
         match shape.and_then(|shape| addresses(&run.batch.words, run.read, shape.words())) {
             Ok(_) => format!("block {id} was not written to its end"),
@@ -139,6 +169,24 @@ impl Decoder {
         run.flush();
         run.read = from + len;
         run.run = run.read;
+        match &mut self.system {
+            Some(system) => {
+                system.check(kind)?;
+                if let record::END = kind {
+                    let end = p.end()?;
+                    run.notices.push(Notice::Ended { tally: p.at(1)? });
+                    system.end(run, end);
+                    return Ok(());
+                }
+                if kind >= record::MACHINE {
+                    return system.record(run, &p);
+                }
+            }
+            None if kind >= record::MACHINE && kind <= record::SUMMARY => {
+                return Err(format!("record {kind} is of whole systems; this is the stream of a program"));
+            }
+            None => {}
+        }
         let span = |p: &Payload| Ok::<_, String>((p.page(0)?, p.page(1)?));
         let op = match kind {
             record::DEFINE => {
@@ -211,8 +259,7 @@ impl Decoder {
             record::CUT => return self.cut(run, p.at(0)?, p.at(1)?),
             record::END => {
                 run.notices.push(Notice::Ended { tally: p.at(1)? });
-                let (status, signal) = (p.at(0)? as u32 as i32, (p.at(0)? >> 32) as i32);
-                Op::End(if signal != 0 { End::Signal(signal) } else { End::Exit(status) })
+                Op::End(p.end()?)
             }
             _ => {
                 run.notices.push(match kind {

@@ -74,33 +74,42 @@ fn io(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
 /// The directory of the recorder: as given, else from the environment, else the first of `places` that has it.
 pub fn tool_dir(given: Option<&Path>) -> Result<PathBuf> {
     let what = "build it with 'make -C capture/valgrind' (it needs Debian's package 'valgrind')";
-    directory_of(TOOL, "recorder", given, what)
+    directory_of(TOOL, "recorder", given, TOOL_VARIABLE, "valgrind", what)
 }
 
 /// The guard, which lies beside the recorder.
 pub fn guard(given: Option<&Path>) -> Result<PathBuf> {
-    Ok(directory_of(GUARD, "guard of programs", given, "build it with 'make -C capture/guard'")?.join(GUARD))
+    let hint = "build it with 'make -C capture/guard'";
+    Ok(directory_of(GUARD, "guard of programs", given, TOOL_VARIABLE, "valgrind", hint)?.join(GUARD))
 }
 
-fn directory_of(name: &str, what: &str, given: Option<&Path>, hint: &str) -> Result<PathBuf> {
-    let from_variable = || std::env::var_os(TOOL_VARIABLE).filter(|dir| !dir.is_empty()).map(PathBuf::from);
-    let here = || std::env::current_exe().map(|exe| places(&exe)).unwrap_or_default();
+/// The directory that has the file `name`: as given, else from the variable, else the first of `places`.
+pub(super) fn directory_of(
+    name: &str,
+    what: &str,
+    given: Option<&Path>,
+    variable: &str,
+    built: &str,
+    hint: &str,
+) -> Result<PathBuf> {
+    let from_variable = || std::env::var_os(variable).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let here = || std::env::current_exe().map(|exe| places(&exe, built)).unwrap_or_default();
     let looked = given.map(Path::to_path_buf).or_else(from_variable).map_or_else(here, |named| vec![named]);
     let dir = looked.iter().find(|dir| dir.join(name).is_file()).ok_or_else(|| Error::Trace {
         file: what.into(),
         place: looked.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", "),
-        what: format!("{name} is not there; {hint}, or set {TOOL_VARIABLE} to its directory"),
+        what: format!("{name} is not there; {hint}, or set {variable} to its directory"),
     })?;
     dir.canonicalize().map_err(io(dir))
 }
 
 /// Directories in which a program looks for its recorder, in this order: `PREFIX/lib/farreach` if it is installed as
-/// `PREFIX/bin/farreach`, or `target/valgrind` if it was built as `target/release/farreach`; examples and tests lie one
-/// deeper.
-fn places(exe: &Path) -> Vec<PathBuf> {
+/// `PREFIX/bin/farreach`, or `target/BUILT` (`valgrind`, `qemu`) if it was built as `target/release/farreach`; examples
+/// and tests lie one deeper.
+fn places(exe: &Path, built: &str) -> Vec<PathBuf> {
     let above: Vec<&Path> = exe.ancestors().skip(2).take(2).collect();
     let installed = above.first().map(|prefix| prefix.join("lib/farreach"));
-    installed.into_iter().chain(above.iter().map(|dir| dir.join("valgrind"))).collect()
+    installed.into_iter().chain(above.iter().map(|dir| dir.join(built))).collect()
 }
 
 /// Makes the directory of a run: in `base`, or in memory if there is room, else in the directory for temporary files.
@@ -144,14 +153,27 @@ const CORE: [&str; 7] = [
 /// `options` changes them.
 pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], options: &Options) -> Result<Guarded> {
     check_open_files()?;
-    let tool = tool_dir.join(TOOL);
     let mut run_option = OsString::from("--run-dir=");
     run_option.push(run_dir);
     let mut log_option = OsString::from("--log-file=");
     log_option.push(run_dir.join("log.%p"));
-    let mut start = Start::new(&tool, Some(run_dir), options.tool_dir.as_deref()).map_err(io(&tool))?;
+    let mut arguments: Vec<OsString> = CORE.map(OsString::from).into();
+    arguments.extend([run_option, log_option].into_iter().chain(options.valgrind.iter().cloned()));
+    arguments.push("--".into());
+    arguments.extend_from_slice(command);
+    spawn_program(&tool_dir.join(TOOL), &arguments, run_dir, options)
+}
+
+/// Starts a program under a guard, with all that `options` say but how it is recorded.
+pub(super) fn spawn_program(
+    program: &Path,
+    arguments: &[OsString],
+    run_dir: &Path,
+    options: &Options,
+) -> Result<Guarded> {
+    let mut start = Start::new(program, Some(run_dir), options.tool_dir.as_deref()).map_err(io(program))?;
     let recorded = start.command();
-    recorded.args(CORE).args([run_option, log_option]).args(&options.valgrind).arg("--").args(command);
+    recorded.args(arguments);
     recorded.envs(options.environment.iter().cloned());
     if let Some(dir) = &options.directory {
         recorded.current_dir(dir);
@@ -162,5 +184,5 @@ pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], options: &Op
     if let Some(path) = &options.stdout {
         recorded.stdout(File::create(path).map_err(io(path))?);
     }
-    start.spawn().map_err(io(&tool))
+    start.spawn().map_err(io(program))
 }

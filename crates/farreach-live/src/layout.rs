@@ -81,3 +81,13 @@ pub mod map {
     pub const EARLY: u64 = 16;
     pub const BEHIND_SHIFT: u32 = 8;
 }
+
+/// `enum fr_invalidate`.
+pub mod invalidate {
+    pub const TAGGED: u32 = 1;
+    pub const ADDRESSED: u32 = 2;
+    pub const GLOBAL: u32 = 4;
+    pub const LEAVES: u32 = 8;
+    pub const BROADCAST: u32 = 16;
+    pub const ALL: u32 = 31;
+}

@@ -1,7 +1,8 @@
 //! Recording of running programs (Linux, x86-64), and the system calls that it needs.
 //!
 //! [`Recorder::start`] runs a command under the recorder (`capture/valgrind`, a Valgrind tool) and is the
-//! [`Source`](farreach_types::event::Source) of its stream, all its children included.
+//! [`Source`](farreach_types::event::Source) of its stream, all its children included. [`Recorder::start_system`] does
+//! the same with a QEMU, and the stream is that of the whole system in it (`capture/qemu`, a plugin).
 //! `docs/book/src/reference/recorder.md` explains how it works.
 //!
 //! This crate owns the processes, shared memory, signals, limits and memory of a run. It must not know trace files,
@@ -9,7 +10,7 @@
 //!
 //! From the program to the batch: `check` and `launch` start the program, `shared`, `layout` and `process` take chunks
 //! out of its rings, `decode` turns words into batches, `recorder` follows the processes, and `log` finds out why a
-//! recorder failed. Beside it, [`tries`] finds out which interfaces of the kernel work for this user.
+//! recorder failed. `system_recorder` starts whole systems. Beside it, [`tries`] finds out which interfaces of the kernel work for this user.
 
 mod advice;
 mod allocator_of;
@@ -45,6 +46,7 @@ pub mod settings;
 mod shared;
 mod signals;
 pub mod system;
+mod system_recorder;
 pub mod tool;
 pub mod tries;
 mod wait;
@@ -53,7 +55,7 @@ pub mod watch;
 pub use advice::{huge_pages_for, no_huge_pages, populate};
 pub use allocator_of::{AllocatorKind, allocator_of};
 pub use check::check_program;
-pub use counts::Counts;
+pub use counts::{Counts, SystemCounts};
 pub use elf::{Text, linker_of, text_of};
 pub use folder::Folder;
 pub use launch::{Options, TEXT_LIBRARY, TOOL, TOOL_VARIABLE, tool_dir};
@@ -65,6 +67,7 @@ pub use recorder::{Exit, Recorder, Report};
 pub use scan::huge_pages;
 pub use signals::send;
 pub use signals::{Watch, end_with_parent, full_files_are_errors};
+pub use system_recorder::{Begin, PLUGIN, PLUGIN_VARIABLE, SystemOptions, SystemReport, plugin_dir};
 pub use wait::{own_cpu, own_user};
 
 #[cfg(test)]

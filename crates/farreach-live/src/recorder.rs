@@ -1,9 +1,10 @@
 //! The reading end of the stream: chunks in the order of their publication, processes that begin and end.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -25,6 +26,7 @@ use super::met::Met;
 use super::process::Process;
 use super::shared::Shared;
 use super::signals::{Watch, send};
+use super::system_recorder::{self, SystemReport};
 
 mod images;
 mod poll;
@@ -69,9 +71,32 @@ pub struct Report {
     pub interrupted: Option<i32>,
     /// Limits of the recorder that programs met.
     pub limits: Vec<RecorderLimit>,
+    /// Of a whole system: what is known beside. `exit` is QEMU's own.
+    pub system: Option<SystemReport>,
 }
 
-/// A program being recorded. Dropping it ends the program.
+/// What a recording needs before its program starts.
+pub(super) struct Stream {
+    control: Shared,
+    lock: File,
+    signals: Watch,
+    dir: Folder,
+}
+
+impl Stream {
+    pub(super) fn begin(options: &Options) -> Result<Stream> {
+        let dir = launch::run_dir(options.shared_dir.as_deref())?;
+        let (control, lock) = launch::control(dir.path())?;
+        Ok(Stream { control, lock, signals: Watch::begin(), dir })
+    }
+
+    /// The directory of the run.
+    pub(super) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+/// A program being recorded, or a whole system. Dropping it ends the program.
 pub struct Recorder {
     command: OsString,
     program: Guarded,
@@ -101,6 +126,8 @@ pub struct Recorder {
     grace: Duration,
     killed: bool,
     failed: bool,
+    /// Of a whole system.
+    pub(super) system: Option<SystemReport>,
     // Last, so that it is dropped last: when all processes are gone.
     dir: Folder,
 }
@@ -112,20 +139,24 @@ impl Recorder {
         check_program(program)?;
         keep_freed_memory();
         let tool = tool_dir(options.tool_dir.as_deref())?;
-        let dir = launch::run_dir(options.shared_dir.as_deref())?;
-        let (control, lock) = launch::control(dir.path())?;
-        let signals = Watch::begin();
-        let running = spawn(&tool, dir.path(), command, options)?;
+        let stream = Stream::begin(options)?;
+        let running = spawn(&tool, stream.path(), command, options)?;
+        Ok(Recorder::of(program, stream, running, Decoder::default(), options.grace))
+    }
+
+    /// The reader of a program that was just started.
+    pub(super) fn of(command: &OsStr, stream: Stream, running: Guarded, decoder: Decoder, grace: Duration) -> Recorder {
+        let Stream { control, lock, signals, dir } = stream;
         let mut first = Process::announced(0, Asid(0));
         first.set_pid(running.pid());
         let mut recorder = Recorder {
-            command: program.clone(),
+            command: command.to_owned(),
             program: running,
             exit: None,
             cpu: Duration::ZERO,
             control,
             _lock: lock,
-            decoder: Decoder::default(),
+            decoder,
             live: BTreeMap::from([(0, first)]),
             ready: VecDeque::new(),
             next_place: 0,
@@ -138,16 +169,17 @@ impl Recorder {
             met: Met::default(),
             signals,
             interrupted: None,
-            grace: options.grace,
+            grace,
             killed: false,
             failed: false,
+            system: None,
             dir,
         };
         // A signal that came before the program started did not reach it.
         if recorder.signals.take().0 > 0 {
             recorder.interrupt();
         }
-        Ok(recorder)
+        recorder
     }
 
     /// Asks the program to end (SIGINT); after [`Options::grace`], or at the second call, all its processes are killed.
@@ -176,6 +208,8 @@ impl Recorder {
         if self.signals.take().0 > 0 {
             self.interrupted.get_or_insert_with(Instant::now);
         }
+        let status = system_recorder::guest_status(self.dir.path()).map_err(|e| self.wrong("guest", e))?;
+        let system = self.system.take().map(|system| SystemReport { guest_status: status, ..system });
         Ok(Report {
             exit,
             pid: self.program.pid(),
@@ -185,6 +219,7 @@ impl Recorder {
             cpu: self.cpu,
             interrupted: self.interrupted.map(|_| self.signals.first().unwrap_or(libc::SIGINT)),
             limits: std::mem::take(&mut self.met).into_limits(),
+            system,
         })
     }
 

@@ -1,13 +1,15 @@
 //! Recorder and reader agree on the numbers of the stream, and damaged streams are refused.
 
-use farreach_types::addr::Asid;
+use farreach_types::addr::{Asid, GUEST_ADDRESS_BITS};
 use farreach_types::counts::LimitKind;
 use farreach_types::event::{Access, Backing, Batch, Blocks, Item, Kind, MAX_SPREAD, OP_BIT, Op};
 
-use super::counts::Counts;
+use super::counts::{Counts, SystemCounts};
 use super::decode::{Decoded, Decoder, Notice};
 use super::layout::{self, record};
 use super::met::Told;
+
+mod guest;
 
 /// Offsets of the fields of a struct of stream.h, counted from its declarations.
 fn offsets(header: &str, name: &str) -> Vec<(String, usize)> {
@@ -84,6 +86,7 @@ fn layout_is_that_of_stream_h() {
         ("FR_SPREAD", u64::from(MAX_SPREAD)),
         ("FR_RING_HEAD", layout::RING_HEAD as u64),
         ("FR_ORDER", layout::ORDER),
+        ("FR_ADDRESS_BITS", u64::from(GUEST_ADDRESS_BITS)),
     ] {
         let line = header.lines().find(|l| l.starts_with(&format!("#define {name} "))).expect(name);
         let text = line.split_whitespace().nth(2).expect(name).trim_end_matches("ULL");
@@ -97,8 +100,13 @@ fn layout_is_that_of_stream_h() {
         .map(|l| l.split([' ', ',']).next().unwrap_or(""))
         .collect();
     assert_eq!(names.iter().position(|n| *n == "CUT"), Some(record::CUT as usize - 1));
-    assert_eq!(names.last(), Some(&"LIMIT"));
-    assert_eq!(names.len(), record::LIMIT as usize);
+    for (name, number) in [("LIMIT", record::LIMIT), ("MACHINE", record::MACHINE), ("SUMMARY", record::SUMMARY)] {
+        assert_eq!(names.iter().position(|n| *n == name), Some(number as usize - 1), "{name}");
+    }
+    assert_eq!(names.len(), record::SUMMARY as usize);
+    let counters = header.split_once("enum fr_counter {").expect("counters").1.split_once("};").expect("their end").0;
+    let counters = counters.lines().filter(|l| l.trim().starts_with("FR_")).count();
+    assert_eq!(counters, SystemCounts::WORDS + 1, "the last is their number");
 }
 
 fn record(kind: u32, payload: &[u64]) -> Vec<u64> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use farreach_types::event::{Block, DataRef, Instr, Kind, Prot};
+use farreach_types::event::{Block, DataRef, End, Instr, Kind, Prot};
 use farreach_types::plural::with_noun;
 
 use super::super::met::Told;
@@ -30,6 +30,27 @@ impl Payload<'_> {
         let words = self.words.get(from..from + bytes.div_ceil(8)).ok_or("a text is cut off")?;
         let raw: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).take(bytes).collect();
         Ok(String::from_utf8_lossy(&raw).into())
+    }
+    pub fn end(&self) -> Result<End, String> {
+        let (status, signal) = (self.at(0)? as u32 as i32, (self.at(0)? >> 32) as i32);
+        Ok(if signal != 0 { End::Signal(signal) } else { End::Exit(status) })
+    }
+    /// Refuses a payload of another length.
+    pub fn has(&self, words: usize) -> Result<(), String> {
+        if self.words.len() != words {
+            let has = with_noun(self.words.len() as u64, "word");
+            return Err(format!("record {} has {has} (exactly {words} allowed)", self.kind));
+        }
+        Ok(())
+    }
+    /// A word that must be below `end`; `what` names it.
+    pub fn below(&self, i: usize, end: u64, what: &str) -> Result<u64, String> {
+        let value = self.at(i)?;
+        if value >= end {
+            let last = end.wrapping_sub(1);
+            return Err(format!("record {}: word {i}, the {what}, is {value:#x} (0 to {last:#x} allowed)", self.kind));
+        }
+        Ok(value)
     }
     pub fn limit(&self) -> Result<Told, String> {
         let (kind, bytes) = (self.at(0)? as u32, (self.at(0)? >> 32) as usize);

@@ -77,6 +77,17 @@ impl Recorder {
                 Notice::Exec => process.execing = true,
                 Notice::ExecFailed => process.execing = false,
                 Notice::Limit { told, count } => self.met.add(&told, count, &process.program, process.pid),
+                Notice::Summary(counts) => {
+                    if counts.different > 0 {
+                        let (n, all) = (counts.different, counts.compared);
+                        let why =
+                            format!("{n} of {all} translations differ from the emulator's own: no result is right");
+                        return Err(self.wrong(&place, why));
+                    }
+                    if let Some(system) = &mut self.system {
+                        system.counts = Some(counts);
+                    }
+                }
                 Notice::Ended { tally } => {
                     ended = true;
                     let received = process.counts.tally();
@@ -95,6 +106,7 @@ impl Recorder {
         if process.asid == Asid(u32::MAX) {
             return Err(self.wrong(&place, "a stream that begins with neither a start nor a fork"));
         }
+        self.ready.extend(decoded.before);
         if !decoded.batch.is_empty() {
             self.ready.push_back(decoded.batch);
         }

@@ -5,13 +5,15 @@ use std::time::Instant;
 
 use farreach_types::Result;
 use farreach_types::addr::Asid;
-use farreach_types::event::{Batch, End, Op};
+use farreach_types::event::End;
 
 use super::super::layout::{ORDER, control};
 use super::super::limits::{self, Limit};
 use super::super::log::Log;
 use super::super::process::Process;
 use super::{Exit, Recorder, UNBORN};
+
+const FAILED: &str = "the recorder itself failed";
 
 impl Recorder {
     /// Whether published chunks are waiting.
@@ -80,13 +82,12 @@ impl Recorder {
             if let Some(limit) = limits::soft(Limit::AddressSpace).filter(|_| why.contains("out of memory")) {
                 why.push_str(&format!("\nthe limit of its addresses is {} KiB (ulimit -v)", limit >> 10));
             }
-            return Err(self.wrong(&format!("process {pid}"), format!("the recorder itself failed{why}")));
+            let what = if self.system.is_some() { "QEMU ended without an end of its stream" } else { FAILED };
+            return Err(self.wrong(&format!("process {pid}"), format!("{what}{why}")));
         }
         self.lost += 1;
         if !unborn {
-            let mut last = Batch::new(asid);
-            last.push_op(Op::End(End::Lost));
-            self.ready.push_back(last);
+            self.ready.extend(self.decoder.ends(asid, End::Lost));
         }
         Ok(())
     }
