@@ -31,6 +31,7 @@ enum Command {
     Run(cmd::run::RunArgs),
     Trap(cmd::trap::TrapArgs),
     Record(cmd::record::RecordArgs),
+    Guest(cmd::guest::GuestArgs),
     Sim(cmd::sim::SimArgs),
     #[command(name = "pagesize")]
     PageSize(cmd::pagesize::PageSizeArgs),
@@ -77,6 +78,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => cmd::run::run(args),
         Command::Trap(args) => cmd::trap::run(args),
         Command::Record(args) => cmd::record::run(args),
+        Command::Guest(args) => cmd::guest::run(args),
         Command::Sim(args) => cmd::sim::run(args),
         Command::PageSize(args) => cmd::pagesize::run(args),
         Command::Advise(args) => cmd::advise::run(args),
@@ -104,7 +106,7 @@ pub fn main() -> ExitCode {
 /// Whether the command runs a program, whose exit status must not be mistaken for farreach's own.
 fn records(command: &Command) -> bool {
     match command {
-        Command::Run(_) | Command::Trap(_) | Command::Record(_) => true,
+        Command::Run(_) | Command::Trap(_) | Command::Record(_) | Command::Guest(_) => true,
         Command::PageSize(args) => !args.command.is_empty(),
         Command::Contiguity(args) => !args.command.is_empty(),
         Command::Rtl(args) => args.records(),
@@ -122,7 +124,7 @@ fn usage(message: &clap::Error) -> ExitCode {
     let printed = message.print();
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let may = |name| words.first().is_some_and(|w| w == name) && words.iter().any(|w| w == "--");
-    let always = words.first().is_some_and(|w| w == "run" || w == "trap" || w == "record");
+    let always = words.first().is_some_and(|w| ["run", "trap", "record", "guest"].iter().any(|name| w == name));
     let records = always || ["pagesize", "contiguity", "rtl"].into_iter().any(may);
     match message.use_stderr() {
         true if records => ExitCode::from(cmd::program::FAILED),

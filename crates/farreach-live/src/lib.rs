@@ -56,7 +56,8 @@ pub use advice::{huge_pages_for, no_huge_pages, populate};
 pub use allocator_of::{AllocatorKind, allocator_of};
 pub use check::check_program;
 pub use counts::{Counts, SystemCounts};
-pub use elf::{Text, text_of};
+pub use elf::{Text, linker_of, text_of};
+pub use folder::Folder;
 pub use launch::{Options, TEXT_LIBRARY, TOOL, TOOL_VARIABLE, tool_dir};
 pub use limits::{check_addresses, check_stack};
 pub use memory::{Allocator, stdout_was_closed};
@@ -65,8 +66,8 @@ pub use processor::{CpuidLeaf, cpuid, midr};
 pub use recorder::{Exit, Recorder, Report};
 pub use scan::huge_pages;
 pub use signals::send;
-pub use system_recorder::{Begin, PLUGIN, PLUGIN_VARIABLE, SystemOptions, SystemReport, plugin_dir};
 pub use signals::{Watch, end_with_parent, full_files_are_errors};
+pub use system_recorder::{Begin, PLUGIN, PLUGIN_VARIABLE, SystemOptions, SystemReport, plugin_dir};
 pub use wait::{own_cpu, own_user};
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ mod options;
 mod pages;
 mod presets;
 mod profile;
+mod recorded;
 mod reference;
 mod spec;
 mod tally;

@@ -109,13 +109,13 @@ impl MachineSpec {
     }
 
     /// The file that `text` names, if it is not a preset.
-    fn file(text: &str) -> Option<&str> {
+    pub(super) fn file(text: &str) -> Option<&str> {
         Some(MachineSpec::split(text).0).filter(|base| base.ends_with(FILE))
     }
 
     /// The machine and its overrides. A colon in the path of a file, `FILE.toml` or `FILE.toml:`, is part of the path;
     /// one in an override is behind a `=`.
-    fn split(text: &str) -> (&str, &str) {
+    pub(super) fn split(text: &str) -> (&str, &str) {
         let path = &text[..text.find('=').unwrap_or(text.len())];
         let end =
             path.find(&format!("{FILE}:")).or_else(|| text.strip_suffix(FILE).map(str::len)).map(|at| at + FILE.len());

@@ -128,6 +128,11 @@ impl std::fmt::Display for Allowed {
 }
 
 impl Key {
+    /// Whether this is the default, in its resolved form.
+    pub fn is_default(&self, value: &Json) -> bool {
+        self.parse(&Json::from(self.default)).as_ref() == Some(value)
+    }
+
     /// Checks a value as TOML or the command line gave it and brings it into its one resolved form. The error names
     /// key, value and what is allowed.
     pub fn check(&self, value: &Json) -> Result<Json, String> {

@@ -4,7 +4,7 @@ use crate::open_source;
 use farreach_live::early::{Early, MemoryLook};
 use farreach_live::{Exit, Options, Recorder, Report, Watch};
 use farreach_trace::{self as trace, Arrival, Pipe, frt};
-use farreach_types::event::{Batch, Source};
+use farreach_types::event::{Batch, Guest, Op, Source};
 use farreach_types::{Error, Result, bail};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -85,41 +85,96 @@ pub fn check(file: &str, format: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Gives every batch of a trace, or of the kernel that `workload:NAME` names, to `each`, which returns whether it wants
-/// more and its progress. Returns what ended it early, if anything did: the result is that of the batches so far.
+/// A trace, or the kernel that `workload:NAME` names, before it is read.
+pub struct Stored {
+    origin: Origin,
+    signals: Watch,
+    /// What was read to see what it is.
+    first: Option<Next>,
+    references: Option<u64>,
+}
+
+impl Stored {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// As of the reader.
+    pub fn open(file: &str, format: Option<&str>) -> Result<Stored> {
+        let signals = Watch::begin();
+        let origin = Origin::open(file, format)?;
+        // Only farreach's own traces have their length in an index.
+        let references = frt::reader::read_index(file).ok().map(|(_, totals)| totals.references());
+        Ok(Stored { origin, signals, first: None, references })
+    }
+
+    /// Whether it is the trace of a whole system, as its first event says.
+    ///
+    /// # Errors
+    /// As of the reader.
+    pub fn is_system(&mut self) -> Result<bool> {
+        let first = match self.first.take() {
+            Some(first) => first,
+            None => self.origin.next(&self.signals)?,
+        };
+        let is_it = matches!(&first, Next::Batch(batch) if begins_system(batch));
+        self.first = Some(first);
+        Ok(is_it)
+    }
+
+    /// Gives every batch to `each`, which returns whether it wants more and its progress. Returns what ended it early,
+    /// if anything did: the result is that of the batches so far.
+    ///
+    /// # Errors
+    /// As of the reader, and those of `each`.
+    pub fn feed<P, E: From<Error>>(
+        self,
+        mut each: impl FnMut(Batch) -> Result<(bool, P), E>,
+        listen: &mut dyn FnMut(Event<P>),
+    ) -> Result<Option<Early>, E> {
+        let Stored { mut origin, signals, mut first, references } = self;
+        let mut memory = MemoryLook::default();
+        listen(Event::Begins { references });
+        let early = loop {
+            let next = match first.take() {
+                Some(first) => first,
+                None => origin.next(&signals)?,
+            };
+            match next {
+                Next::Batch(batch) => {
+                    let (more, progress) = each(batch)?;
+                    if !more {
+                        break None;
+                    }
+                    listen(Event::Progress(progress));
+                    if let Some(early) = memory.short() {
+                        break Some(early);
+                    }
+                }
+                Next::End => break None,
+                Next::Signal => break signals.first().map(Early::Signal),
+            }
+        };
+        listen(Event::Ends);
+        Ok(early)
+    }
+}
+
+/// Whether a stream that begins with this batch is that of a whole system.
+pub fn begins_system(batch: &Batch) -> bool {
+    matches!(batch.ops.first(), Some(Op::Guest(Guest::Machine { .. })))
+}
+
+/// [`Stored::open`], then [`Stored::feed`].
 ///
 /// # Errors
-/// As of the reader, and those of `each`.
+/// As of these.
 pub fn stored<P, E: From<Error>>(
     file: &str,
     format: Option<&str>,
-    mut each: impl FnMut(Batch) -> Result<(bool, P), E>,
+    each: impl FnMut(Batch) -> Result<(bool, P), E>,
     listen: &mut dyn FnMut(Event<P>),
 ) -> Result<Option<Early>, E> {
-    let signals = Watch::begin();
-    let mut memory = MemoryLook::default();
-    let mut origin = Origin::open(file, format)?;
-    // Only farreach's own traces have their length in an index.
-    let references = frt::reader::read_index(file).ok().map(|(_, totals)| totals.references());
-    listen(Event::Begins { references });
-    let early = loop {
-        match origin.next(&signals)? {
-            Next::Batch(batch) => {
-                let (more, progress) = each(batch)?;
-                if !more {
-                    break None;
-                }
-                listen(Event::Progress(progress));
-                if let Some(early) = memory.short() {
-                    break Some(early);
-                }
-            }
-            Next::End => break None,
-            Next::Signal => break signals.first().map(Early::Signal),
-        }
-    };
-    listen(Event::Ends);
-    Ok(early)
+    Stored::open(file, format)?.feed(each, listen)
 }
 
 /// Gives every batch of a program that is recorded to `each`, as long as it wants more and there is memory. Returns
@@ -159,8 +214,20 @@ pub fn live<P, E: From<Error>>(
     each: impl FnMut(Batch) -> Result<(bool, P), E>,
     listen: &mut dyn FnMut(Event<P>),
 ) -> Result<(Report, Option<Early>), E> {
+    recorded(|| Recorder::start(command, options), each, listen)
+}
+
+/// The same for anything that a recorder can be started on.
+///
+/// # Errors
+/// As those of `start`, of the recorder, and of `each`.
+pub fn recorded<P, E: From<Error>>(
+    start: impl FnOnce() -> Result<Recorder>,
+    each: impl FnMut(Batch) -> Result<(bool, P), E>,
+    listen: &mut dyn FnMut(Event<P>),
+) -> Result<(Report, Option<Early>), E> {
     let mut memory = MemoryLook::default();
-    let mut recorder = Recorder::start(command, options)?;
+    let mut recorder = start()?;
     let early = batches(&mut recorder, &mut memory, each, listen)?;
     let report = recorder.finish()?;
     listen(Event::Ends);

@@ -30,7 +30,7 @@ use farreach_types::{Context, Result, bail};
 
 pub use catalogue::{Input, Program, programs};
 pub use farreach_kernels::{KernelSpec, REFERENCES};
-pub use header::header;
+pub use header::{header, system_header};
 pub use listed::{Listed, catalogue};
 pub use output::Output;
 pub use prepare::{cache_dir, install, installed, prepare};

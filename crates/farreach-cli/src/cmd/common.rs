@@ -114,6 +114,12 @@ impl LabArgs {
         Ok(format!("{name}{joint}placement=mapping,mapping={file}"))
     }
 
+    /// Refuses `--align` where the trace of a whole system is meant: its pages lie where its kernel has put them.
+    pub fn check_alignment(&self, is_system: bool) -> Result<()> {
+        let given = self.align.filter(|_| is_system);
+        given.map_or(Ok(()), |size| bail!("--align {size}: mappings of a whole system lie where its kernel put them"))
+    }
+
     /// The relocator of `--align`, if it was given.
     pub fn alignment(&self) -> Result<Alignment> {
         let relocator =

@@ -4,7 +4,7 @@ use super::common::note;
 use super::progress::{Display, Goal};
 use anyhow::Result;
 use farreach_live::early::Early;
-use farreach_live::{Options, Report};
+use farreach_live::{Options, Recorder, Report};
 use farreach_machine::Progress;
 use farreach_types::event::Batch;
 use farreach_workloads::feed::{self, Event};
@@ -29,6 +29,15 @@ pub fn stored(
     each: impl FnMut(Batch) -> Result<(bool, Progress)>,
 ) -> Result<Option<Early>> {
     feed::stored(file, format, each, &mut shows(limit))
+}
+
+/// As [`feed::recorded`].
+pub fn recorded(
+    start: impl FnOnce() -> farreach_types::Result<Recorder>,
+    limit: Option<u64>,
+    each: impl FnMut(Batch) -> Result<(bool, Progress)>,
+) -> Result<(Report, Option<Early>)> {
+    feed::recorded(start, each, &mut shows(limit))
 }
 
 /// As [`feed::live`].

@@ -45,6 +45,18 @@ fn status_of(error: &std::io::Error) -> u8 {
     if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }
 }
 
+/// Whether an error ends in one of this type.
+pub fn not_found<T: std::error::Error + 'static>(error: &farreach_types::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<T>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
 /// The exit status of an error that is about a program which was refused.
 pub fn refused_status(error: &anyhow::Error) -> Option<u8> {
     let refused = error.downcast_ref::<Refused>().map(|refused| refused.status);
@@ -52,6 +64,11 @@ pub fn refused_status(error: &anyhow::Error) -> Option<u8> {
 }
 
 impl Refused {
+    /// A command that is not where it must be.
+    pub fn missing(why: farreach_types::Error) -> Refused {
+        Refused { status: NOT_FOUND, why }
+    }
+
     /// A program that the system did not start.
     pub fn not_started(name: &OsStr, source: std::io::Error) -> Refused {
         let status = status_of(&source);

@@ -4,17 +4,18 @@ use super::allocator::Images;
 use super::common::{needs_file, note};
 use super::program;
 use super::progress::{Display, Goal};
+use super::recorded::{Recorded, SystemArgs};
 use anyhow::{Context, Result};
 use clap::Args;
-use farreach_live::{Options, Recorder, Watch};
+use farreach_live::{Report, Watch};
 use farreach_machine::Progress;
 use farreach_report::format::{bytes, counted, huge_page_words};
-use farreach_trace::frt::TraceWriter;
+use farreach_trace::frt::{Header, TraceWriter};
 use farreach_types::Error;
 use farreach_types::count::parse_count;
 use farreach_types::counts::HugePageWords;
 use farreach_types::event::{Batch, Source};
-use farreach_workloads::{Recording, header};
+use farreach_workloads::Recording;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,36 +30,63 @@ Examples:
   farreach sim gcc.frt
   farreach trace check gcc.frt"))]
 pub struct RecordArgs {
+    #[command(flatten)]
+    system: SystemArgs,
+    #[command(flatten)]
+    trace: TraceArgs,
+    /// The program and its arguments, after `--`.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// The options of a trace that is recorded.
+#[derive(Args)]
+pub struct TraceArgs {
     /// The trace file.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
     /// Stop after N instructions, such as 300M (the piece of the stream in which they are reached is stored whole).
     #[arg(long, value_name = "N", value_parser = parse_count::<1>, allow_negative_numbers = true)]
     limit: Option<u64>,
-    /// The program and its arguments, after `--`.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
 }
 
 /// Runs the command; the exit status is the program's.
 pub fn run(args: RecordArgs) -> Result<ExitCode> {
-    program::check(&args.command)?;
-    store(&args.output, args.limit, &args.command, || Ok(Recorder::start(&args.command, &Options::default())?.into()))
+    write(&args.trace, || Recorded::command(&args.command, &args.system))
+}
+
+/// Records what `recorded` makes.
+pub fn write(args: &TraceArgs, recorded: impl FnOnce() -> Result<Recorded>) -> Result<ExitCode> {
+    let recorded = recorded()?;
+    let stored = store(&args.output, args.limit, recorded.header()?, || Ok(recorded.start()?.into()))?;
+    Ok(status(&stored, |report| recorded.exit_code(report)))
+}
+
+/// The exit status of what was recorded, unless its limit was reached.
+pub fn status(stored: &Stored, of: impl FnOnce(&Report) -> ExitCode) -> ExitCode {
+    if stored.limited { ExitCode::SUCCESS } else { of(&stored.report) }
+}
+
+/// How a recording ended.
+pub struct Stored {
+    report: Report,
+    /// Its limit was reached.
+    limited: bool,
 }
 
 /// Batches that may wait for the writer, each of up to 256 KiB.
 const QUEUED_BATCHES: usize = 64;
 
-/// Records `command` into a file, after a check that the file can be written.
+/// Records what is started into a file, after a check that the file can be written.
 pub fn store(
     output: &Path,
     limit: Option<u64>,
-    command: &[OsString],
+    header: Header,
     start: impl FnOnce() -> Result<Recording>,
-) -> Result<ExitCode> {
+) -> Result<Stored> {
     let _signals = Watch::begin(); // until the file is whole
     needs_file(output, "--output")?;
-    let mut writer = TraceWriter::create(output, header(command)?)?;
+    let mut writer = TraceWriter::create(output, header)?;
     let mut recorder = start()?;
     let (mut images, mut said) = (Images::default(), HugePageWords::default());
     let mut display = Display::new(Goal { instructions: limit, references: None });
@@ -114,5 +142,5 @@ pub fn store(
         note(format_args!("the program {words}"));
     }
     program::note_limits(&report);
-    Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
+    Ok(Stored { report, limited })
 }

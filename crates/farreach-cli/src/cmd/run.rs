@@ -3,13 +3,13 @@
 use super::allocator::Images;
 use super::common::{LabArgs, OutputArgs, note};
 use super::early::status;
+use super::recorded::{self, Recorded, SystemArgs};
 use super::{feed, program};
 use anyhow::{Result, bail};
 use clap::Args;
 use farreach_live::early::{self, Early};
 use farreach_live::room::{self, room};
 use farreach_live::{Watch, own_cpu};
-use farreach_report::format::shown;
 use farreach_types::addr::Bytes;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -24,8 +24,21 @@ use std::time::Instant;
 Examples:
   farreach run -- gcc -O2 -c big.c
   farreach run --machine t94/single --machine t94/partial:entries=32,factor=4 --json -o result.json -- ls -R /usr/share
-  farreach run --limit 100M --html report.html -- python3 script.py"))]
+  farreach run --limit 100M --html report.html -- python3 script.py
+  farreach run --system --from 2G -- qemu-system-aarch64 -M virt -cpu max -m 1G -nographic -kernel vmlinuz"))]
 pub struct RunArgs {
+    #[command(flatten)]
+    system: SystemArgs,
+    #[command(flatten)]
+    options: SimulationArgs,
+    /// The program and its arguments, after `--`.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// The options of a run, whatever runs.
+#[derive(Args)]
+pub struct SimulationArgs {
     #[command(flatten)]
     lab: LabArgs,
     #[command(flatten)]
@@ -38,9 +51,6 @@ pub struct RunArgs {
     /// Also print on standard error where the CPU time went.
     #[arg(long)]
     timing: bool,
-    /// The program and its arguments, after `--`.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
 }
 
 /// For [`RunArgs::ahead`]: the default machines simulate this number of bytes in half a second.
@@ -64,6 +74,11 @@ fn asked_for(size: Bytes) -> Result<u64> {
 
 /// Runs the command; the exit status is the program's.
 pub fn run(args: RunArgs) -> Result<ExitCode> {
+    simulate(&args.options, || Recorded::command(&args.command, &args.system))
+}
+
+/// Simulates machines on what `recorded` makes, which comes after all checks of options.
+pub fn simulate(args: &SimulationArgs, recorded: impl FnOnce() -> Result<Recorded>) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
     let machines = args.lab.machines()?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()))?;
@@ -72,12 +87,15 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
         Some(size) => asked_for(size)?,
         None => room::ahead(AHEAD * 5 / machines.len().max(5) as u64),
     };
+    let recorded = recorded()?;
+    let is_system = recorded.is_system();
+    let machines = recorded::machines(machines, is_system)?;
+    args.lab.check_alignment(is_system)?;
     let mut lab = args.lab.lab(machines, false, ahead)?;
-    program::check(&args.command)?;
     let mut alignment = args.lab.alignment()?;
     let clock = Instant::now();
     let mut images = Images::default();
-    let (report, early) = feed::live(&args.command, args.lab.limit(), |batch| {
+    let (report, early) = feed::recorded(|| recorded.start(), args.lab.limit(), |batch| {
         images.see(&batch);
         Ok((lab.feed(alignment.apply(batch)?)?, lab.progress()))
     })?;
@@ -89,13 +107,13 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     // Threads may reach the limit after the program has ended: the result tells whether they did.
     let limited = lab.limit_reached();
     let early = early.filter(|_| !limited);
-    let mut result = lab.result(&alignment.label(&shown(&args.command)), early.as_ref().map(Early::words));
+    let mut result = lab.result(&alignment.label(&recorded.label), early.as_ref().map(Early::words));
     result.workload.allocator = images.allocator();
-    program::describe_end(&mut result.workload, &report, limited);
+    recorded.describe_end(&mut result.workload, &report, limited);
     args.output.emit(&result)?;
     Ok(match early {
         _ if limited => ExitCode::SUCCESS,
         Some(early) => status(&early, program::FAILED),
-        None => program::exit_code(&report),
+        None => recorded.exit_code(&report),
     })
 }

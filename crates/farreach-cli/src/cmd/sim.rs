@@ -2,12 +2,13 @@
 
 use super::common::{LabArgs, OutputArgs, formats, note};
 use super::early::status;
-use super::feed;
+use super::{feed, recorded};
 use anyhow::Result;
 use clap::Args;
 use farreach_live::Watch;
 use farreach_live::early::{self, Early};
 use farreach_trace::is_pipe;
+use farreach_workloads::feed::Stored;
 use std::process::ExitCode;
 
 /// Compare designs on a trace. Ctrl-C ends it with the result so far and exit status 130, SIGTERM with 143.
@@ -41,12 +42,20 @@ pub fn run(args: SimArgs) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
     let machines = args.lab.machines()?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()).chain([args.file.as_str()]))?;
+    let open = || Stored::open(&args.file, args.format.as_deref());
+    let mut trace = open()?;
+    let is_system = trace.is_system()?;
+    let machines = recorded::machines(machines, is_system)?;
+    args.lab.check_alignment(is_system)?;
     let mut lab = args.lab.lab(machines, !is_pipe(&args.file), 0)?;
+    let mut trace = Some(trace);
     let (alignment, early) = loop {
         let mut alignment = args.lab.alignment()?;
-        let early = feed::stored(&args.file, args.format.as_deref(), args.lab.limit(), |batch| {
-            Ok((lab.feed(alignment.apply(batch)?)?, lab.progress()))
-        })?;
+        let trace = trace.take().map_or_else(open, Ok)?;
+        let early = trace.feed(
+            |batch| anyhow::Ok((lab.feed(alignment.apply(batch)?)?, lab.progress())),
+            &mut feed::shows(args.lab.limit()),
+        )?;
         let early = early::finish(early, |cuts| lab.finish_or_cut(cuts))?;
         if let Some(early) = early.as_ref().filter(|_| lab.is_learning()) {
             note("the first of two passes did not end, so there is no result");

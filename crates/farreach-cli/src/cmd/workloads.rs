@@ -133,7 +133,9 @@ pub fn run(args: WorkloadsArgs) -> Result<ExitCode> {
         (Some(output), Workload::Program(_)) => {
             let prepared = workloads::command(name, &kernel_spec, &own_path()?)?;
             super::program::check(&prepared.command)?;
-            super::record::store(&output, args.limit, &prepared.command, || Ok(prepared.record()?))
+            let header = farreach_workloads::header(&prepared.command)?;
+            let report = super::record::store(&output, args.limit, header, || Ok(prepared.record()?))?;
+            Ok(super::record::status(&report, super::program::exit_code))
         }
         (None, _) => {
             print(&if args.json { format!("{:#}\n", as_json(&[Listed::of(workload)])) } else { details(workload)? })?;

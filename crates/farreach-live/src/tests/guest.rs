@@ -103,9 +103,8 @@ fn what_a_processor_does_belongs_to_the_space_that_is_named_behind() {
 
 #[test]
 fn every_record_becomes_its_event() {
-    let name = |number: u64, text: &[u8; 4]| {
-        record(record::NAME, &[number | 4 << 32, u64::from(u32::from_le_bytes(*text))])
-    };
+    let name =
+        |number: u64, text: &[u8; 4]| record(record::NAME, &[number | 4 << 32, u64::from(u32::from_le_bytes(*text))]);
     let all = invalidate::TAGGED | invalidate::ADDRESSED | invalidate::LEAVES;
     let words = [
         begun(),
@@ -119,13 +118,8 @@ fn every_record_becomes_its_event() {
         name(1, b"true"),
     ];
     let named = |text: &str| Op::Guest(Guest::Name(text.into()));
-    let some = Invalidate {
-        tag: Some(0x1234),
-        bytes: Some((0x5000, 0x2000)),
-        global: false,
-        leaves: true,
-        broadcast: false,
-    };
+    let some =
+        Invalidate { tag: Some(0x1234), bytes: Some((0x5000, 0x2000)), global: false, leaves: true, broadcast: false };
     let rest = Invalidate { tag: None, bytes: None, global: true, leaves: false, broadcast: true };
     let first = vec![
         start(1, ""),

@@ -1,0 +1,95 @@
+//! What guests are made of and is kept: kernels, shells, roots of packages. All of it can be fetched again.
+
+use farreach_live::tool;
+use farreach_types::{Context, Error, Result, bail};
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// Makes the folder of the cache, for this user alone.
+///
+/// # Errors
+/// It cannot be made, or others can write into it: what lies there is run.
+pub fn open(folder: &Path) -> Result<()> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.with_context(|| folder.display().to_string())?;
+    if let Some(how) = tool::changed_by_others(folder) {
+        bail!("{}, which {how}: kernels are kept there; another folder is needed", folder.display());
+    }
+    Ok(())
+}
+
+/// A file or folder of the cache, which `make` makes unless it is there: under another name at first, so that it is
+/// there as a whole or not at all.
+///
+/// # Errors
+/// Those of `make`; the system's.
+pub fn kept(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let above = path.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(above).with_context(|| above.display().to_string())?;
+    let work = Work::new(above)?;
+    let new = work.0.join("new");
+    make(&new)?;
+    match fs::rename(&new, path) {
+        // Another farreach was quicker.
+        Err(_) if path.exists() => Ok(()),
+        done => Ok(done.map_err(|source| Error::Io { file: path.display().to_string(), source })?),
+    }
+}
+
+/// A folder to work in, which goes with its value.
+pub struct Work(pub PathBuf);
+
+impl Work {
+    /// Makes one in a folder.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(above: &Path) -> Result<Work> {
+        let path = above.join(format!(".work-{}", std::process::id()));
+        // Of a farreach of this number that was killed.
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
+        Ok(Work(path))
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_made_once_and_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b");
+        let failed = kept(&path, |new| {
+            fs::write(new, "half").unwrap();
+            bail!("no")
+        });
+        assert!(failed.is_err() && !path.exists());
+        kept(&path, |new| Ok(fs::write(new, "whole").unwrap())).unwrap();
+        kept(&path, |_| bail!("it is there")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+        assert_eq!(fs::read_dir(folder.path().join("a")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_of_others_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cache");
+        open(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(open(&path).unwrap_err().to_string().contains("others can write into"));
+    }
+}
