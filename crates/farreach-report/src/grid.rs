@@ -46,7 +46,7 @@ fn block(heads: &[Vec<String>; 2], rows: &[Vec<String>], columns: &[usize], left
     // Headings of several lines stand on the rule.
     let height = |row: &[String]| columns.iter().filter_map(|&i| row.get(i)).map(|cell| cell.lines().count()).max();
     let heights = heads.each_ref().map(|row| height(row).unwrap_or(0).max(1));
-    let lowered = |text: &String, height: usize| "\n".repeat(height - text.lines().count().max(1)) + text;
+    let lowered = |text: &String, height: usize| "\n".repeat(height.saturating_sub(text.lines().count().max(1))) + text;
     let heads = [0, 1].map(|i| heads[i].iter().map(|text| lowered(text, heights[i])).collect::<Vec<_>>());
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
