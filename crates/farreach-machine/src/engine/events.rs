@@ -78,13 +78,15 @@ impl Engine {
         if let Some(lifetimes) = &mut self.lifetimes {
             lifetimes.op(asid, op, self.tally.time());
         }
+        // Before the systems: what they say to the processor that runs is for the TLBs of that one.
+        let whole_system = self.follow_guest(asid, op)?;
         for g in 0..self.groups.len() {
             let Group { os, memory_profile, .. } = &mut self.groups[g];
             memory_profile.before(self.tally.clock(), os);
             os.apply(asid, op);
             self.follow(g);
         }
-        if !self.follow_guest(asid, op)? {
+        if !whole_system {
             self.follow_threads(asid, op);
         }
         self.ops += 1;
