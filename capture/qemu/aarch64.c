@@ -17,7 +17,7 @@ enum { MRS_MSR = 0xd5180000 };
 static u32 word_of(const struct insn* insn)
 {
    u32 word;
-   memcpy(&word, insn->code, sizeof word);
+   memcpy(&word, insn->bytes, sizeof word);
    return word;
 }
 
@@ -65,7 +65,7 @@ static int register_named(const char* name)
    static const struct { const char* name; int which; } names[] = {
       { "sp", 31 }, { "TTBR0_EL1", REG_ROOT_0 }, { "TTBR1_EL1", REG_ROOT_1 }, { "TCR_EL1", REG_CONTROL },
       { "SCTLR", REG_MODE }, { "SCTLR_EL1", REG_MODE }, { "VBAR", REG_VECTORS }, { "VBAR_EL1", REG_VECTORS },
-      { "ELR_EL1", REG_RETURN }, { "cpsr", REG_FLAGS },
+      { "ELR_EL1", REG_RETURN }, { "pc", REG_PC }, { "cpsr", REG_FLAGS },
    };
    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
       if (strcmp(name, names[i].name) == 0)
@@ -262,7 +262,7 @@ static bool resume(int vector, u64* pc)
 }
 
 static const int needs[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 30, REG_MODE, REG_ROOT_0, REG_ROOT_1, REG_CONTROL, REG_VECTORS,
-                             REG_RETURN, REG_FLAGS, -1 };
+                             REG_RETURN, REG_FLAGS, REG_PC, -1 };
 
 const struct arch aarch64 = {
    .number = FR_AARCH64, .target = "aarch64", .decode = decode, .register_named = register_named, .needs = needs,

@@ -25,8 +25,8 @@ struct piece {
 struct hot  hot;
 struct node nowhere = { .next = &nowhere };
 
-static struct tb* buckets[BUCKETS];
-static struct tb* starts[BUCKETS]; /* the first of those that begin at a place */
+static struct code* buckets[BUCKETS];
+static struct tb*   starts[BUCKETS]; /* the first of those that begin at a place */
 
 /* Nothing is given back: what was defined in the stream stays. */
 static void* new(size_t bytes)
@@ -88,12 +88,9 @@ static struct end define(const struct tb* tb, const struct node* n, unsigned end
    u64*     payload = ring_record(FR_DEFINE, 2 + instrs + n->depth);
    payload[0] = id;
    payload[1] = instrs | (u64)n->depth << 32;
-   u64 pc = tb->pc;
-   for (unsigned i = 0; i < end; i++) {
-      if (i >= n->first)
-         payload[2 + i - n->first] = (pc & ADDRESS_MASK) | (u64)tb->insn[i].length << FR_ADDRESS_BITS;
-      pc += tb->insn[i].length;
-   }
+   const struct insn* insn = tb->code->insn;
+   for (unsigned i = n->first; i < end; i++)
+      payload[2 + i - n->first] = canonical(tb->pc + insn[i].offset) | (u64)insn[i].length << FR_ADDRESS_BITS;
    for (const struct node* r = n; r->parent; r = r->parent) {
       u64 after = r->insn->index + 1 - (u64)n->first;
       payload[2 + instrs + r->depth - 1] = after | (u64)(r->depth - 1) << 16 | 1ULL << (r->shift + 32)
@@ -113,7 +110,7 @@ static const struct end* end_of(const struct tb* tb, struct node* n, unsigned in
    *e = define(tb, n, instrs);
    e->next = n->ends;
    n->ends = e;
-   if (instrs == tb->instrs) {
+   if (instrs == tb->code->instrs) {
       n->tally = e->tally;
       n->word = e->word;
    }
@@ -126,6 +123,7 @@ void blocks_open(struct tb* tb, unsigned first)
       ring_publish();
    hot.head = hot.at++;
    hot.tb = tb;
+   hot.code = tb->code;
    hot.node = root_of(tb, first);
 }
 
@@ -171,17 +169,19 @@ void blocks_split(void)
 
 static void on_block(unsigned number, void* user)
 {
-   struct tb*         tb = user;
+   struct code*       code = user;
+   struct tb*         tb = code->now;
    const struct node* n = hot.node;
    if (likely(tb->class == hot.class && tb->known == hot.stamp && number == hot.vcpu && n->word != 0
-              && *hot.reached == (u64)hot.tb && hot.at < hot.limit)) {
+              && *hot.reached == (u64)hot.code && hot.at < hot.limit)) {
       *hot.head = n->word;
       hot.tally += n->tally;
-   } else if (!edges_begin(number, tb)) {
+   } else if (!(tb = edges_begin(number, code))) {
       return;
    }
    hot.head = hot.at++;
    hot.tb = tb;
+   hot.code = code;
    hot.node = &tb->root;
    *hot.reached = 0;
 }
@@ -261,75 +261,90 @@ struct tb* blocks_at(u64 pc, struct tb* after)
 
 void blocks_classify(struct tb* tb)
 {
-   bool repeats = tb->insn[0].does & DOES_STRING;
-   tb->class = tb->vector >= 0 || repeats ? CLASS_SPECIAL : tb->half;
+   bool special = tb->vector >= 0 || tb->code->doubled || tb->code->insn[0].does & DOES_STRING;
+   tb->class = special ? CLASS_SPECIAL : tb->half;
 }
 
-static struct tb* find(struct tb* candidate, size_t bytes)
+struct tb* blocks_run(struct code* code, u64 pc)
 {
-   struct tb** bucket = &buckets[candidate->hash % BUCKETS];
-   for (struct tb* tb = *bucket; tb; tb = tb->chain)
-      if (tb->hash == candidate->hash && tb->pc == candidate->pc && tb->instrs == candidate->instrs) {
-         bool same = true;
-         for (unsigned i = 0; i < tb->instrs && same; i++)
-            same = tb->insn[i].length == candidate->insn[i].length
-                   && memcmp(tb->insn[i].code, candidate->insn[i].code, sizeof tb->insn[i].code) == 0;
-         if (same)
-            return tb;
-      }
-   struct tb* tb = new(bytes);
-   memcpy(tb, candidate, bytes);
-   u64 pc = tb->pc;
-   for (unsigned i = 0; i < tb->instrs; i++) {
-      tb->insn[i].tb = tb;
-      arch->decode(&tb->insn[i]);
-      pc += tb->insn[i].length;
+   struct tb* tb = code->tbs;
+   while (tb && tb->pc != pc)
+      tb = tb->next;
+   if (!tb) {
+      tb = new(sizeof *tb);
+      *tb = (struct tb){ .code = code, .pc = pc, .end = pc + code->bytes, .next = code->tbs };
+      tb->root.next = &nowhere;
+      tb->half = canonical(pc) >> (FR_ADDRESS_BITS - 1);
+      tb->vector = vectors_find(pc);
+      struct tb** start = &starts[hash_of(0, &pc, sizeof pc) % BUCKETS];
+      tb->same_start = *start;
+      *start = tb;
+      code->tbs = tb;
+      blocks_classify(tb);
    }
-   tb->end = pc;
-   tb->half = canonical(tb->pc) >> (FR_ADDRESS_BITS - 1);
-   tb->vector = vectors_find(tb->pc);
-   tb->root.next = &nowhere;
-   tb->chain = *bucket;
-   *bucket = tb;
-   struct tb** start = &starts[hash_of(0, &tb->pc, sizeof tb->pc) % BUCKETS];
-   tb->same_start = *start;
-   *start = tb;
-   blocks_classify(tb);
+   code->now = tb;
    return tb;
+}
+
+static struct code* find(const struct code* candidate, size_t bytes)
+{
+   struct code** bucket = &buckets[candidate->hash % BUCKETS];
+   for (struct code* c = *bucket; c; c = c->chain)
+      if (c->hash == candidate->hash && c->pc == candidate->pc && c->instrs == candidate->instrs) {
+         bool same = true;
+         for (unsigned i = 0; i < c->instrs && same; i++)
+            same = c->insn[i].length == candidate->insn[i].length
+                   && memcmp(c->insn[i].bytes, candidate->insn[i].bytes, sizeof c->insn[i].bytes) == 0;
+         if (same)
+            return c;
+      }
+   struct code* code = new(bytes);
+   memcpy(code, candidate, bytes);
+   for (unsigned i = 0; i < code->instrs; i++) {
+      code->insn[i].code = code;
+      arch->decode(&code->insn[i]);
+   }
+   code->chain = *bucket;
+   *bucket = code;
+   blocks_run(code, code->pc);
+   return code;
 }
 
 void blocks_translated(qemu_plugin_id_t id, struct qemu_plugin_tb* translated)
 {
-   static union { struct tb tb; u8 room[sizeof(struct tb) + FR_BLOCK_INSTRS * sizeof(struct insn)]; } space;
+   static union { struct code code; u8 room[sizeof(struct code) + FR_BLOCK_INSTRS * sizeof(struct insn)]; } space;
    (void)id;
-   struct tb* tb = &space.tb;
-   unsigned   instrs = qemu_plugin_tb_n_insns(translated);
-   size_t     bytes = sizeof *tb + instrs * sizeof(struct insn);
+   struct code* code = &space.code;
+   unsigned     instrs = qemu_plugin_tb_n_insns(translated);
+   size_t       bytes = sizeof *code + instrs * sizeof(struct insn);
    if (instrs > FR_BLOCK_INSTRS)
       fail("a translation block has %u instructions; %d are allowed", instrs, FR_BLOCK_INSTRS);
    if (instrs == 0)
       return;
-   memset(tb, 0, bytes);
-   tb->pc = qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(translated, 0));
-   tb->instrs = instrs;
-   tb->hash = hash_of(0xcbf29ce484222325, &tb->pc, sizeof tb->pc);
+   memset(code, 0, bytes);
+   code->pc = qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(translated, 0));
+   code->instrs = instrs;
+   code->hash = hash_of(0xcbf29ce484222325, &code->pc, sizeof code->pc);
    for (unsigned i = 0; i < instrs; i++) {
       struct qemu_plugin_insn* insn = qemu_plugin_tb_get_insn(translated, i);
-      tb->insn[i].index = i;
-      tb->insn[i].length = qemu_plugin_insn_size(insn);
-      qemu_plugin_insn_data(insn, tb->insn[i].code, sizeof tb->insn[i].code);
-      tb->hash = hash_of(tb->hash, tb->insn[i].code, tb->insn[i].length);
+      struct insn*             own = &code->insn[i];
+      own->index = i;
+      own->offset = code->bytes;
+      own->length = qemu_plugin_insn_size(insn);
+      qemu_plugin_insn_data(insn, own->bytes, sizeof own->bytes);
+      code->hash = hash_of(code->hash, own->bytes, own->length);
+      code->bytes += own->length;
    }
-   tb = find(tb, bytes);
+   code = find(code, bytes);
    if (recording)
-      qemu_plugin_register_vcpu_tb_exec_cb(translated, on_block, QEMU_PLUGIN_CB_R_REGS, tb);
+      qemu_plugin_register_vcpu_tb_exec_cb(translated, on_block, QEMU_PLUGIN_CB_R_REGS, code);
    for (unsigned i = 0; i < instrs; i++) {
       struct qemu_plugin_insn* insn = qemu_plugin_tb_get_insn(translated, i);
-      struct insn*             own = &tb->insn[i];
+      struct insn*             own = &code->insn[i];
       if (recording) {
          if (i == instrs - 1)
             qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_PLUGIN_INLINE_STORE_U64, edges_reached,
-                                                                (u64)tb);
+                                                                (u64)code);
          qemu_plugin_register_vcpu_mem_cb(insn, arch->number == FR_X86 ? on_access_x86 : on_access_aarch64,
                                           QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, own);
          check_count(insn);

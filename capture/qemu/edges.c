@@ -31,30 +31,19 @@ void edges_see_next(void)
 
 static int index_of(const struct tb* tb, u64 pc)
 {
-   u64 at = tb->pc;
-   for (unsigned i = 0; i < tb->instrs && pc < tb->end; i++) {
-      if (at == pc)
+   for (unsigned i = 0; i < tb->code->instrs && pc - tb->pc < tb->code->bytes; i++)
+      if (tb->pc + tb->code->insn[i].offset == pc)
          return i;
-      at += tb->insn[i].length;
-   }
    return -1;
-}
-
-static u64 pc_of(const struct tb* tb, unsigned index)
-{
-   u64 at = tb->pc;
-   for (unsigned i = 0; i < index; i++)
-      at += tb->insn[i].length;
-   return at;
 }
 
 /* Instructions of the block in progress that ran, where this one begins. */
 static unsigned ran(const struct tb* next)
 {
    const struct tb*   tb = hot.tb;
-   unsigned           last = tb->instrs - 1;
-   const struct insn* end = &tb->insn[last];
-   bool               reached = *hot.reached == (u64)tb;
+   unsigned           last = hot.code->instrs - 1;
+   const struct insn* end = &hot.code->insn[last];
+   bool               reached = *hot.reached == (u64)hot.code;
    u64                resume = next->pc;
    bool               fault = true, known = true;
    if (vcpu->stop)
@@ -63,15 +52,15 @@ static unsigned ran(const struct tb* next)
       known = arch->resume(next->vector, &resume);
       fault = arch->fault(next->vector);
    } else if (reached && end->does & DOES_REPEAT) {
-      return tb->instrs;
+      return last + 1;
    }
    if (reached) {
-      if (!known || !fault || resume != pc_of(tb, last))
-         return tb->instrs;
+      if (!known || !fault || resume != tb->pc + end->offset)
+         return last + 1;
       counters[FR_RETRIES] += next->vector < 0;
       /* An instruction that goes on where it stopped did the first part of its work. */
-      bool began = hot.node->parent ? hot.node->insn == end : hot.node->first == tb->instrs;
-      return end->does & DOES_STRING && began ? tb->instrs : last;
+      bool began = hot.node->parent ? hot.node->insn == end : hot.node->first > last;
+      return end->does & DOES_STRING && began ? last + 1 : last;
    }
    int at = known ? index_of(tb, resume) : -1;
    if (at < 0) {
@@ -85,9 +74,10 @@ static unsigned ran(const struct tb* next)
 /* Whether the next block goes on with a string instruction with which the last one ended. */
 static bool continues(const struct tb* next)
 {
-   const struct tb* tb = hot.tb;
-   return tb && next->insn[0].does & DOES_STRING && *hot.reached == (u64)tb
-          && tb->insn[tb->instrs - 1].does & DOES_STRING && pc_of(tb, tb->instrs - 1) == next->pc;
+   if (!hot.tb || !(next->code->insn[0].does & DOES_STRING) || *hot.reached != (u64)hot.code)
+      return false;
+   const struct insn* end = &hot.code->insn[hot.code->instrs - 1];
+   return end->does & DOES_STRING && hot.tb->pc + end->offset == next->pc;
 }
 
 /* ---- Processors ---- */
@@ -176,7 +166,7 @@ static void finish(struct tb* next)
 {
    if (hot.tb) {
       unsigned end = ran(next);
-      if (end < hot.tb->instrs) {
+      if (end < hot.code->instrs) {
          counters[FR_CUTS]++;
          if (vcpu->event.index >= end)
             vcpu->event.does = 0;
@@ -205,14 +195,27 @@ static bool has_pages(struct tb* tb)
    return true;
 }
 
-bool edges_begin(unsigned number, struct tb* tb)
+/* The block that runs: the code, at the address where the processor is. */
+static struct tb* at_address(struct code* code)
+{
+   struct tb *last = code->now, *tb = blocks_run(code, register_value(REG_PC));
+   if (tb != last && last->known == tb->known && tb->known != 0 && !code->doubled) {
+      code->doubled = true;
+      for (struct tb* t = code->tbs; t; t = t->next)
+         blocks_classify(t);
+   }
+   return tb;
+}
+
+struct tb* edges_begin(unsigned number, struct code* code)
 {
    if (!recording || ring_stopped())
-      return false;
+      return NULL;
    if (number != hot.vcpu || !vcpu)
       take_over(number);
    if (!vcpu->seen)
       meet();
+   struct tb* tb = at_address(code);
    bool goes_on = continues(tb);
    /* What the last instruction did to the registers holds where the guest resumes. */
    if (vcpu->event.does)
@@ -225,7 +228,7 @@ bool edges_begin(unsigned number, struct tb* tb)
       arch->vectors();
    if (ending) {
       main_ended();
-      return false;
+      return NULL;
    }
    if (hot.at >= hot.limit)
       ring_publish();
@@ -235,10 +238,9 @@ bool edges_begin(unsigned number, struct tb* tb)
       tell_processor();
    }
    if (!vcpu->translates || !has_pages(tb)) {
-      counters[FR_UNTRANSLATED] += tb->instrs;
       hot.node = &nowhere;
       *hot.reached = 0;
-      return false;
+      return NULL;
    }
    if (tb->half != vcpu->half) {
       vcpu->half = tb->half;
@@ -250,10 +252,10 @@ bool edges_begin(unsigned number, struct tb* tb)
    hot.stamp = hot.stamps[vcpu->half];
    tb->known = hot.stamp;
    if (!goes_on)
-      return true;
+      return tb;
    blocks_open(tb, 1);
    *hot.reached = 0;
-   return false;
+   return NULL;
 }
 
 const struct insn* edges_access(unsigned number, const struct insn* insn)
@@ -265,35 +267,34 @@ const struct insn* edges_access(unsigned number, const struct insn* insn)
    }
    if (!hot.tb || !vcpu->translates)
       return NULL;
-   if (insn->tb == hot.tb)
+   if (insn->code == hot.code)
       return insn;
-   /* QEMU tries the instruction again in a block of its own, of which it shows no more than its references. */
-   int at = index_of(hot.tb, pc_of(insn->tb, insn->index));
+   /* QEMU tries the instruction again in a block of its own, of which it shows no more than its references. That block
+      may have been translated at another address. */
+   u64 pc = insn->code->pc + insn->offset;
+   int at = index_of(hot.tb, hot.tb->pc + ((pc - hot.tb->pc) & 4095));
    if (at < 0 || (unsigned)at + 1 < blocks_done()) {
       counters[FR_UNKNOWN_EDGES]++;
-      blocks_close(blocks_done());
-      blocks_open(insn->tb, insn->index);
-      at = insn->index;
+      return NULL;
    }
    vcpu->stop = at + 1;
    *hot.reached = 0;
    edges_see_next();
-   return &hot.tb->insn[at];
+   return &hot.code->insn[at];
 }
 
 /* An instruction that is no mere reference is about to run. */
 void edges_special(unsigned number, const struct insn* insn)
 {
-   u64 pc = pc_of(insn->tb, insn->index);
    if (insn->does & DOES_MARK)
       main_mark(arch->mark(insn));
-   if (!recording || number != hot.vcpu || (hot.tb && hot.tb != insn->tb))
+   if (!recording || number != hot.vcpu || (hot.tb && hot.code != insn->code))
       return;
    if (insn->does & DOES_CALL)
       names_call();
    if (insn->does & DOES_REGISTERS) {
       vcpu->event = (struct event){ .does = insn->does, .index = insn->index };
-      arch->before(insn, pc);
+      arch->before(insn, hot.tb ? hot.tb->pc + insn->offset : 0);
       edges_see_next();
    }
 }

@@ -49,11 +49,11 @@ enum does {
    DOES_SPECIAL = DOES_REGISTERS | DOES_CALL | DOES_MARK
 };
 
-/* An instruction of a translation block. */
+/* An instruction of a translation. */
 struct insn {
-   struct tb* tb;
-   u16 index, does;
-   u8  length, code[15];
+   struct code* code;
+   u16 index, does, offset; /* offset: from the first, in bytes */
+   u8  length, bytes[15];
 };
 
 /* A state of an execution: the references so far. The root of a piece has none. */
@@ -86,18 +86,30 @@ struct end {
    in; others are never what the state of the recorder asks for. */
 enum { CLASS_LOWER, CLASS_UPPER, CLASS_SPECIAL, CLASS_NONE };
 
+/* A translation block at an address. */
 struct tb {
    u64           class;
-   u64           known;      /* stamp under which its own pages are known */
+   u64           known;      /* stamp under which it is the one that runs, and its own pages are known */
    struct node   root;       /* of executions from the first instruction on */
+   struct code*  code;
    u64           pc, end;
-   u32           half, instrs;
+   u32           half;
    int           vector;     /* the exception that begins here, -1: none */
-   u64           hash;
-   struct tb*    chain;      /* of a bucket */
+   struct tb*    next;       /* of the same code, at another address */
    struct tb*    same_start; /* of a bucket of places */
    struct piece* pieces;     /* roots of pieces that begin elsewhere */
-   struct insn   insn[];
+};
+
+/* What QEMU translated. It keeps translations by physical address, so one can run at several virtual ones: a library in
+   two processes, or a kernel that began to run where it is loaded. */
+struct code {
+   struct tb*   now;         /* the address at which it ran last */
+   struct tb*   tbs;
+   u64          hash, pc;    /* pc: where it was translated */
+   struct code* chain;       /* of a bucket */
+   u32          instrs, bytes;
+   bool         doubled;     /* it is at two addresses of one space */
+   struct insn  insn[];
 };
 
 /* What the two callbacks use all the time. */
@@ -107,7 +119,8 @@ struct hot {
    u64*         limit;    /* a block that begins behind it may not fit */
    struct node* node;
    struct tb*   tb;
-   u64*         reached;  /* the block whose last instruction the processor began */
+   struct code* code;     /* of tb */
+   u64*         reached;  /* the code whose last instruction the processor began */
    u64          class;    /* of blocks that may begin with no more ado */
    u64          stamp;    /* of the half that runs, 0: to be looked up */
    u64          stamps[2];/* of both, in the place behind page numbers */
@@ -121,6 +134,7 @@ extern struct node nowhere; /* is no successor, and has none */
 
 void       blocks_translated(qemu_plugin_id_t, struct qemu_plugin_tb*);
 struct tb* blocks_at(u64 pc, struct tb* after); /* those that begin there, one after the other */
+struct tb* blocks_run(struct code*, u64 pc);    /* the code runs at this address */
 void       blocks_classify(struct tb*);
 void       blocks_open(struct tb*, unsigned first);
 void       blocks_close(unsigned end);          /* the piece ends before this instruction */
@@ -157,7 +171,7 @@ extern u64             counters[FR_COUNTERS];
 extern u64             dropped; /* references of instructions that were cut off */
 extern qemu_plugin_u64 edges_reached;
 
-bool edges_begin(unsigned number, struct tb*);
+struct tb* edges_begin(unsigned number, struct code*); /* NULL: it is not to be begun */
 const struct insn* edges_access(unsigned number, const struct insn*); /* NULL: it is not recorded */
 void edges_special(unsigned number, const struct insn*);
 void edges_see_next(void);   /* the next block begins through edges_begin */
@@ -221,7 +235,7 @@ void spaces_all_changed(void);
 bool spaces_root_stored(struct frame*);
 
 enum { REG_GENERAL = 0, REG_ROOT_0 = 32, REG_ROOT_1, REG_CONTROL, REG_MODE, REG_EFER, REG_VECTORS, REG_RETURN, REG_FS,
-       REG_GS, REG_FLAGS, REGISTERS };
+       REG_GS, REG_FLAGS, REG_PC, REGISTERS };
 
 void registers_find(void);
 u64  register_value(int which);

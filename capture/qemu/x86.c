@@ -24,7 +24,7 @@ struct parts {
 
 static struct parts parts_of(const struct insn* insn)
 {
-   struct parts p = { .segment = -1, .op = insn->code };
+   struct parts p = { .segment = -1, .op = insn->bytes };
    for (;; p.op++) {
       switch (*p.op) {
          case 0x66: p.p66 = true; continue;
@@ -44,9 +44,9 @@ static struct parts parts_of(const struct insn* insn)
 static int mark(const struct insn* insn)
 {
    u32 number;
-   if (insn->length != 8 || memcmp(insn->code, "\x0f\x1f\x84\x00", 4) != 0)
+   if (insn->length != 8 || memcmp(insn->bytes, "\x0f\x1f\x84\x00", 4) != 0)
       return 0;
-   memcpy(&number, insn->code + 4, sizeof number);
+   memcpy(&number, insn->bytes + 4, sizeof number);
    return number > 0x46521000 && number <= 0x46521003 ? (int)(number & 0xf) : 0;
 }
 
@@ -155,7 +155,7 @@ static int register_named(const char* name)
       { "rax", 0 }, { "rcx", 1 }, { "rdx", 2 }, { "rbx", 3 }, { "rsp", 4 }, { "rbp", 5 }, { "rsi", 6 }, { "rdi", 7 },
       { "r8", 8 }, { "r9", 9 }, { "r10", 10 }, { "r11", 11 }, { "r12", 12 }, { "r13", 13 }, { "r14", 14 },
       { "r15", 15 }, { "cr0", REG_MODE }, { "cr3", REG_ROOT_0 }, { "cr4", REG_CONTROL }, { "efer", REG_EFER },
-      { "fs_base", REG_FS }, { "gs_base", REG_GS },
+      { "rip", REG_PC }, { "fs_base", REG_FS }, { "gs_base", REG_GS },
    };
    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
       if (strcmp(name, names[i].name) == 0)
@@ -273,7 +273,7 @@ static bool resume(int vector, u64* pc)
    return walk_read(general(RSP) + 8 * error, pc, sizeof *pc);
 }
 
-static const int needs[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, REG_MODE, REG_ROOT_0, REG_CONTROL, REG_EFER, -1 };
+static const int needs[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, REG_MODE, REG_ROOT_0, REG_CONTROL, REG_EFER, REG_PC, -1 };
 
 const struct arch x86 = {
    .number = FR_X86, .target = "x86_64", .decode = decode, .register_named = register_named, .needs = needs,

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -212,6 +213,10 @@ int main(int argc, char** argv)
          syscall(202, &ring->consumed, 1, 1, 0, 0, 0);
       }
    }
+   struct rusage use;
+   getrusage(RUSAGE_CHILDREN, &use);
+   printf("processor time of QEMU: %.2f s\n", use.ru_utime.tv_sec + use.ru_stime.tv_sec
+          + (use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6);
    if (c->failed) printf("failure: %s\n", c->failure);
    if (quick) { printf("words %llu status %x\n", words_in, status); return 0; }
    printf("status %x words %llu blocks %llu instrs %llu refs %llu kernel refs %llu refs-only blocks %llu\n", status,
