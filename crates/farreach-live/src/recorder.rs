@@ -145,13 +145,7 @@ impl Recorder {
     }
 
     /// The reader of a program that was just started.
-    pub(super) fn of(
-        command: &OsStr,
-        stream: Stream,
-        running: Guarded,
-        decoder: Decoder,
-        grace: Duration,
-    ) -> Recorder {
+    pub(super) fn of(command: &OsStr, stream: Stream, running: Guarded, decoder: Decoder, grace: Duration) -> Recorder {
         let Stream { control, lock, signals, dir } = stream;
         let mut first = Process::announced(0, Asid(0));
         first.set_pid(running.pid());

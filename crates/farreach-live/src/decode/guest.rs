@@ -7,9 +7,9 @@ use farreach_types::event::{Arch, Batch, End, Guest, Invalidate, Op, Register};
 
 use super::super::counts::SystemCounts;
 use super::super::layout::{invalidate, record};
+use super::Notice;
 use super::chunk::Chunk;
 use super::payload::Payload;
-use super::Notice;
 
 /// Bytes that one record of table entries may reach over.
 const FRAME: u64 = 4096;
@@ -133,9 +133,8 @@ impl System {
         p.has(2)?;
         let (arch, processors, memory) = (p.at(0)? as u32, (p.at(0)? >> 32) as u32, p.at(1)?);
         let known = Arch::ALL.get((arch as usize).wrapping_sub(1));
-        let arch = *known.ok_or_else(|| {
-            format!("record {}: instruction set {arch} (1 to {} allowed)", p.kind, Arch::ALL.len())
-        })?;
+        let arch = *known
+            .ok_or_else(|| format!("record {}: instruction set {arch} (1 to {} allowed)", p.kind, Arch::ALL.len()))?;
         if processors == 0 || memory == 0 || memory % FRAME != 0 {
             return Err(format!(
                 "record {}: {processors} processors and {memory:#x} bytes of memory (at least 1, and a multiple of \

@@ -80,7 +80,8 @@ impl Recorder {
                 Notice::Summary(counts) => {
                     if counts.different > 0 {
                         let (n, all) = (counts.different, counts.compared);
-                        let why = format!("{n} of {all} translations differ from the emulator's own: no result is right");
+                        let why =
+                            format!("{n} of {all} translations differ from the emulator's own: no result is right");
                         return Err(self.wrong(&place, why));
                     }
                     if let Some(system) = &mut self.system {

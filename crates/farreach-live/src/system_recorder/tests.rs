@@ -12,9 +12,7 @@ fn prepared(line: &str) -> Result<String, String> {
 }
 
 fn added(bytes: u64) -> String {
-    format!(
-        "-object memory-backend-memfd,id=farreach-ram,size={bytes},share=on -machine memory-backend=farreach-ram"
-    )
+    format!("-object memory-backend-memfd,id=farreach-ram,size={bytes},share=on -machine memory-backend=farreach-ram")
 }
 
 #[test]

@@ -103,9 +103,8 @@ fn what_a_processor_does_belongs_to_the_space_that_is_named_behind() {
 
 #[test]
 fn every_record_becomes_its_event() {
-    let name = |number: u64, text: &[u8; 4]| {
-        record(record::NAME, &[number | 4 << 32, u64::from(u32::from_le_bytes(*text))])
-    };
+    let name =
+        |number: u64, text: &[u8; 4]| record(record::NAME, &[number | 4 << 32, u64::from(u32::from_le_bytes(*text))]);
     let all = invalidate::TAGGED | invalidate::ADDRESSED | invalidate::LEAVES;
     let words = [
         begun(),
@@ -119,13 +118,8 @@ fn every_record_becomes_its_event() {
         name(1, b"true"),
     ];
     let named = |text: &str| Op::Guest(Guest::Name(text.into()));
-    let some = Invalidate {
-        tag: Some(0x1234),
-        bytes: Some((0x5000, 0x2000)),
-        global: false,
-        leaves: true,
-        broadcast: false,
-    };
+    let some =
+        Invalidate { tag: Some(0x1234), bytes: Some((0x5000, 0x2000)), global: false, leaves: true, broadcast: false };
     let rest = Invalidate { tag: None, bytes: None, global: true, leaves: false, broadcast: true };
     let first = vec![
         start(1, ""),
@@ -216,4 +210,30 @@ fn damaged_records_are_refused_with_their_word_and_value() {
     }
     let why = decode(record(record::MACHINE, &MACHINE), false).err().unwrap();
     assert!(why.contains("record 20 is of whole systems; this is the stream of a program"), "{why}");
+}
+
+/// Writes the seeds of the fuzzer: `cargo test -p farreach-live --lib -- --ignored write_seeds`.
+#[test]
+#[ignore = "writes into the repository"]
+fn write_seeds() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/live");
+    let first = [begun(), BLOCK.to_vec(), record(record::CUT, &[2, 0x1008]), record(record::PROCESSOR, &[1])].concat();
+    let second = [
+        record(record::REGISTER, &[2, 5]),
+        record(record::PRIVILEGE, &[1]),
+        record(record::ENTRIES, &[0x2000, 7, 9]),
+        record(record::SPACE, &[2]),
+        BLOCK.to_vec(),
+        record(record::NAME, &[1 | 2 << 32, 0x6162]),
+        record(record::INVALIDATE, &[3 | 5 << 32, 0x1000, 0x1000]),
+        record(record::EXCEPTION, &[14]),
+        end(),
+    ];
+    for (name, torn) in [("system", 0), ("system-torn", 1)] {
+        let head = [(first.len() as u8) << 1 | torn];
+        let words = first.iter().chain(second.iter().flatten());
+        let bytes: Vec<u8> = head.into_iter().chain(words.flat_map(|word| word.to_le_bytes())).collect();
+        super::super::fuzz::chunks(&bytes);
+        std::fs::write(folder.join(name), bytes).unwrap();
+    }
 }
