@@ -59,7 +59,9 @@ fn a_chunk_is_a_batch_for_each_space_that_runs() {
         ended(2),
     ];
     assert_eq!(batches(&[[chunk.clone(), last.clone()].concat()]), Ok(expected.clone()));
-    assert_eq!(batches(&[chunk, last]), Ok(expected));
+    assert_eq!(batches(&[chunk.clone(), last.clone()]), Ok(expected.clone()));
+    // The emulator may say what it is.
+    assert_eq!(batches(&[record(record::START, &[4711]), chunk, last]), Ok(expected));
 }
 
 /// However the words are dealt to chunks, the items of each space are the same, in the same order.
@@ -202,6 +204,7 @@ fn damaged_records_are_refused_with_their_word_and_value() {
         (after([end(), BLOCK.to_vec()].concat()), at + end().len(), "block 1 runs behind FR_END"),
         (after([end(), record(record::EXCEPTION, &[1])].concat()), at + end().len(), "stands behind FR_END"),
         (after(record(record::UNMAP, &[0, 4096])), at, "record 7 is of programs"),
+        (record(record::START, &[1]).into_iter().chain(BLOCK).collect(), 2, "block 1 runs before FR_MACHINE"),
         (after(record(record::START, &[1])), at, "record 2 is of programs"),
         (after(record(99, &[1])), at, "unknown record 99"),
     ] {

@@ -172,7 +172,7 @@ impl TableState {
 }
 
 fn check_entries(address: u64, words: u64) -> Result<(), String> {
-    if address % 8 != 0 || words == 0 || words > (FRAME - address % FRAME) / 8 {
+    if !address.is_multiple_of(8) || words == 0 || words > (FRAME - address % FRAME) / 8 {
         return Err(format!("{words} words of a table at {address:#x}, which are not aligned, or not in one frame"));
     }
     Ok(())
