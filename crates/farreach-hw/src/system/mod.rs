@@ -30,7 +30,7 @@ pub use tag_latch::{Label, TagLatch, TagLatchError};
 
 use crate::tlb::{Counting, Foresees};
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
-use farreach_types::counts::{CacheCounts, HOST_TABLE, SystemCounts, TABLE, TlbCounts};
+use farreach_types::counts::{CacheCounts, ContextCounts, HOST_TABLE, SystemCounts, TABLE, TlbCounts};
 use farreach_types::event::Kind;
 use farreach_types::params::{Key, Params};
 use farreach_types::translation::{Attr, PageTableView};
@@ -180,6 +180,11 @@ pub trait System: Send {
     fn counts(&self, member: usize, accesses: [u64; 2]) -> SystemCounts {
         let _ = (member, accesses);
         SystemCounts::default()
+    }
+
+    /// The counts that are kept by context of a whole system. Only TLBs with caches run those.
+    fn context_counts(&self, lookups: u64) -> ContextCounts {
+        ContextCounts { lookups, ..ContextCounts::default() }
     }
 
     /// The counts of a machine that is a TLB with caches, such as [`Mmu`], and has no others.

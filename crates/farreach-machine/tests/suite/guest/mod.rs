@@ -54,7 +54,7 @@ fn add_up(outcome: &Outcome) {
 
 /// All presets that can run on the page tables of a guest.
 fn presets() -> Vec<String> {
-    let all = Preset::all_of("all").into_iter().filter(|p| !p.name.starts_with("sv97") && !p.toml.contains("caches") && !p.toml.contains("utopia")).map(|p| p.name.to_owned());
+    let all = Preset::all_of("all").into_iter().filter(|p| !p.name.starts_with("sv97") && !p.toml.contains("utopia")).map(|p| p.name.to_owned());
     let with = |name: String| format!("{name}:placement={PLACEMENT}");
     all.map(with).filter(|text| MachineSpec::parse(text, 0).is_ok()).collect()
 }
