@@ -19,6 +19,7 @@ pub use advise::{
 };
 pub use contiguity::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample, Need, Ranges, RegionContiguity};
 pub use energy::{Energy, EnergyPart};
+pub use guest::GuestCounts;
 pub use ideal::{IdealSegment, LONG_LIVED_PERCENT};
 pub use limits::{LimitKind, RecorderLimit, SignalEnd, signal_name};
 pub use os::{CompactionUse, Contiguity, FreeMemory, OsCounts, SegmentUse};
@@ -63,6 +64,7 @@ macro_rules! counters {
 
 // Behind the macro, which they use.
 mod caches;
+mod guest;
 mod parts;
 mod tlb;
 

@@ -37,13 +37,21 @@ impl Engine {
                         What::Stale => tlb.invalidate(change.asid, change.pages, unfiltered),
                         What::Demoted => tlb.demote(change.asid, change.pages, unfiltered),
                         What::Gone => tlb.invalidate_space(change.asid, unfiltered),
+                        What::Flushed | What::FlushedEverywhere => {
+                            tlb.invalidate(change.asid, change.pages, unfiltered)
+                        }
                         What::Segment => tlb.segment_changed(change.asid, unfiltered),
                         What::Writable | What::Promoted | What::Mapped => {}
                     }
                     match change.what {
                         What::Stale => tlb.unmapped(change.asid, change.pages, os),
                         What::Mapped | What::Promoted | What::Demoted => tlb.mapped(change.asid, change.pages, os),
-                        What::Gone | What::Segment | What::Writable => {}
+                        // Entries that are flushed leave their mappings.
+                        What::Gone
+                        | What::Segment
+                        | What::Writable
+                        | What::Flushed
+                        | What::FlushedEverywhere => {}
                     }
                 }
                 if let Some(mapped) = &mut self.mapped {
@@ -85,9 +93,12 @@ impl Engine {
             lifetimes.op(asid, op, self.tally.time());
         }
         for g in 0..self.groups.len() {
-            let Group { os, memory_profile, .. } = &mut self.groups[g];
+            let Group { os, memory_profile, designs } = &mut self.groups[g];
             memory_profile.before(self.tally.clock(), os);
             os.apply(asid, op);
+            if let Some(refusal) = os.refusal() {
+                return Err(format!("{}: {refusal}", self.instances[designs.start].name));
+            }
             self.follow(g);
         }
         let before = self.running.of(asid);

@@ -217,6 +217,7 @@ impl LineEngine {
                 match change.what {
                     What::Stale => instance.system.changed(change.asid, change.pages, &self.os),
                     What::Gone => instance.system.gone(change.asid),
+                    What::Flushed | What::FlushedEverywhere => instance.system.flushed(change.asid, change.pages),
                     What::Demoted => instance.system.demoted(change.asid, change.pages),
                     What::Segment => instance.system.segment_changed(change.asid),
                     What::Writable | What::Promoted | What::Mapped => {}
@@ -344,6 +345,10 @@ impl LineEngine {
             lifetimes.op(asid, op, self.tally.time());
         }
         self.os.apply(asid, op);
+        if let Some(refusal) = self.os.refusal() {
+            let machine = self.instances.first().map_or("", |instance| &instance.name);
+            return Err(format!("{machine}: {refusal}"));
+        }
         self.follow().map_err(|e| e.to_string())?;
         let before = self.threads.of(asid);
         if let Some(thread) = self.threads.follow(asid, op) {
