@@ -59,9 +59,9 @@ struct Counted {
 
 /// Of a design: flushes that it received, and translations that they dropped.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Flushes {
-    pub received: u64,
-    pub dropped: u64,
+struct Flushes {
+    received: u64,
+    dropped: u64,
 }
 
 /// What an event asks of an engine before its operating systems get it.
@@ -211,9 +211,11 @@ impl GuestRun {
         }
     }
 
-    /// What this design received.
-    pub fn flushes(&mut self, design: usize) -> &mut Flushes {
-        &mut self.flushes[design]
+    /// So many TLBs of a design received a flush, and dropped so many translations.
+    pub fn flushed(&mut self, design: usize, received: u64, dropped: u64) {
+        let flushes = &mut self.flushes[design];
+        flushes.received += received;
+        flushes.dropped += dropped;
     }
 
     /// The contexts in the order of results.

@@ -249,6 +249,10 @@ impl System for Mmu {
         self.tlb.unmapped(asid, pages, table);
     }
 
+    fn flushed(&mut self, asid: Asid, pages: VpnRange) {
+        self.change(|tlb, unfiltered| tlb.invalidate(asid, pages, unfiltered));
+    }
+
     fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
         self.tlb.mapped(asid, pages, table);
     }
@@ -294,6 +298,10 @@ impl System for Mmu {
 
     fn line_shift(&self) -> u32 {
         LINE_SHIFT
+    }
+
+    fn invalidations(&self) -> u64 {
+        self.tlb.counts().invalidations
     }
 
     fn context_counts(&self, lookups: u64) -> ContextCounts {

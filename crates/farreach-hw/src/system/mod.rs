@@ -126,6 +126,11 @@ pub trait System: Send {
     /// The mappings of these pages changed or were removed; `table` is the present one.
     fn changed(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView);
 
+    /// The entries of TLBs for these pages are dropped; their mappings stay. Only machines that have TLBs act on it.
+    fn flushed(&mut self, asid: Asid, pages: VpnRange) {
+        let _ = (asid, pages);
+    }
+
     /// A superpage or a range of these pages was split; the translations of its pages stay valid. Only machines that
     /// cache superpages or ranges act on it.
     fn demoted(&mut self, asid: Asid, pages: VpnRange) {
@@ -180,6 +185,11 @@ pub trait System: Send {
     fn counts(&self, member: usize, accesses: [u64; 2]) -> SystemCounts {
         let _ = (member, accesses);
         SystemCounts::default()
+    }
+
+    /// Translations that its TLBs have dropped for changes, as far as it is asked for flushes of whole systems.
+    fn invalidations(&self) -> u64 {
+        0
     }
 
     /// The counts that are kept by context of a whole system. Only TLBs with caches run those.

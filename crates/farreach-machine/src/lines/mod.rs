@@ -219,13 +219,19 @@ impl LineEngine {
         debug_assert!(self.span.is_empty(), "spans end before changes");
         self.os.take_changes(&mut self.changes);
         for change in &self.changes {
-            for instance in &mut self.instances {
+            for (design, instance) in self.instances.iter_mut().enumerate() {
+                let before = instance.system.invalidations();
                 match change.what {
                     What::Stale => instance.system.changed(change.asid, change.pages, &self.os),
                     What::Gone => instance.system.gone(change.asid),
+                    What::Flushed | What::FlushedEverywhere => instance.system.flushed(change.asid, change.pages),
                     What::Demoted => instance.system.demoted(change.asid, change.pages),
                     What::Segment => instance.system.segment_changed(change.asid),
                     What::Writable | What::Promoted | What::Mapped => {}
+                }
+                if matches!(change.what, What::Flushed | What::FlushedEverywhere) {
+                    let dropped = instance.system.invalidations() - before;
+                    self.guest.iter_mut().for_each(|guest| guest.flushed(design, 1, dropped));
                 }
                 if matches!(change.what, What::Mapped | What::Promoted | What::Demoted) {
                     instance.system.mapped(change.asid, change.pages, &self.os);
@@ -351,6 +357,10 @@ impl LineEngine {
             lifetimes.op(asid, op, self.tally.time());
         }
         self.os.apply(asid, op);
+        if let Some(refusal) = self.os.refusal() {
+            let machine = self.instances.first().map_or("", |instance| &instance.name);
+            return Err(format!("{machine}: {refusal}"));
+        }
         self.follow().map_err(|e| e.to_string())?;
         if whole_system {
             return Ok(());
