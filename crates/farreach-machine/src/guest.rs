@@ -10,6 +10,7 @@ use farreach_types::counts::{
     Context, ContextCounts, ContextRow, ContextUse, ExceptionCount, GuestCounts, GuestEvents, GuestUse, Lookups,
 };
 use farreach_types::event::{Arch, Guest, Op, Register};
+use farreach_types::plural::with_noun;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
@@ -58,9 +59,55 @@ struct Counted {
 
 /// Of a design: flushes that it received, and translations that they dropped.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Flushes {
-    pub received: u64,
-    pub dropped: u64,
+struct Flushes {
+    received: u64,
+    dropped: u64,
+}
+
+/// What an event asks of an engine before its operating systems get it.
+pub(super) enum Effect {
+    /// It is no event of a whole system.
+    Program,
+    /// Nothing but to count it.
+    Nothing,
+    /// The system begins: arguments of [`GuestRun::new`].
+    Begins { arch: Arch, processors: u32, memory: u64 },
+    /// Another processor runs.
+    Processor(usize),
+    /// The kernel is entered, or left.
+    Privilege(bool),
+}
+
+impl Effect {
+    /// That of an event. `ran`: there were references before it.
+    pub fn of(op: &Op, guest: Option<&GuestRun>, ran: bool) -> Result<Effect, String> {
+        Ok(match (op, guest) {
+            (Op::Guest(Guest::Machine { .. }), Some(_)) => {
+                return Err("a whole system begins a second time: a result is of one".into());
+            }
+            (&Op::Guest(Guest::Machine { arch, processors, memory }), None) => {
+                if ran || processors == 0 {
+                    let what = "a whole system begins with its machine, which has a processor or more";
+                    return Err(what.into());
+                }
+                Effect::Begins { arch, processors, memory }
+            }
+            (Op::Guest(_), None) => return Err("an event of a whole system whose machine is not known yet".into()),
+            (_, None) => Effect::Program,
+            (&Op::Switch { thread }, Some(guest)) => {
+                let processor = thread as usize;
+                if processor >= guest.processors.len() {
+                    let have = with_noun(guest.processors.len() as u64, "processor");
+                    return Err(format!("virtual processor {thread} of a system with {have}"));
+                }
+                if processor == guest.running { Effect::Nothing } else { Effect::Processor(processor) }
+            }
+            (&Op::Guest(Guest::Privilege { kernel }), Some(guest)) if guest.in_kernel() != kernel => {
+                Effect::Privilege(kernel)
+            }
+            (_, Some(_)) => Effect::Nothing,
+        })
+    }
 }
 
 impl GuestRun {
@@ -84,16 +131,6 @@ impl GuestRun {
         }
     }
 
-    /// Its processors.
-    pub fn processors(&self) -> usize {
-        self.processors.len()
-    }
-
-    /// The processor that runs.
-    pub fn running(&self) -> usize {
-        self.running
-    }
-
     /// Another processor runs. Returns the one that did; `None` if nothing ran before.
     pub fn run_on(&mut self, processor: usize) -> Option<usize> {
         let before = std::mem::replace(&mut self.running, processor);
@@ -101,8 +138,8 @@ impl GuestRun {
         self.started.then_some(before)
     }
 
-    /// Whether the processor runs the kernel.
-    pub fn in_kernel(&self) -> bool {
+    /// Whether the processor that runs is in the kernel.
+    fn in_kernel(&self) -> bool {
         self.processors[self.running].kernel
     }
 
@@ -174,9 +211,11 @@ impl GuestRun {
         }
     }
 
-    /// What this design received.
-    pub fn flushes(&mut self, design: usize) -> &mut Flushes {
-        &mut self.flushes[design]
+    /// So many TLBs of a design received a flush, and dropped so many translations.
+    pub fn flushed(&mut self, design: usize, received: u64, dropped: u64) {
+        let flushes = &mut self.flushes[design];
+        flushes.received += received;
+        flushes.dropped += dropped;
     }
 
     /// The contexts in the order of results.

@@ -112,6 +112,11 @@ impl TlbInstance {
         sum
     }
 
+    /// Translations that all processors dropped.
+    pub fn invalidations(&self) -> u64 {
+        self.all().map(|tlb| tlb.counts().invalidations).sum()
+    }
+
     /// The counts that are kept by context, of all processors.
     pub fn context_counts(&self, tally: &Tally) -> ContextCounts {
         let mut sum = ContextCounts { lookups: tally.lookups_in(self.order), ..ContextCounts::default() };

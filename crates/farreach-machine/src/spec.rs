@@ -310,9 +310,6 @@ impl MachineSpec {
         } else if self.hardware.tlb().is_none() {
             let why = "virtual caches need regions and objects of programs, which a recorded system does not tell";
             refuse(KIND.name, self.hardware.kind(), why)
-        } else if self.by_lines() {
-            let why = "where the recorded page tables lie is not used yet; it must be fixed";
-            refuse("walk_cost", "caches", why)
         } else {
             Ok(())
         }

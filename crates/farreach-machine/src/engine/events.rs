@@ -32,13 +32,22 @@ impl Engine {
                     None => self.filter.report(k),
                 };
                 unfiltered.clear();
+                let flushed = matches!(change.what, What::Flushed | What::FlushedEverywhere);
+                let before = if flushed { instance.invalidations() } else { 0 };
                 for (tlb, sees) in instance.each() {
                     unfiltered.set_sides(sees);
                     tell(&mut **tlb, change, os, unfiltered);
                 }
-                // Other processors. The filter has nothing of theirs.
-                instance.each_parked().for_each(|tlb| tell(&mut **tlb, change, os, &mut self.ignored_report));
-                self.ignored_report.clear();
+                let mut told = 1;
+                if change.what != What::Flushed {
+                    // Other processors. The filter has nothing of theirs.
+                    told += instance.parked.iter().flatten().count() as u64;
+                    instance.each_parked().for_each(|tlb| tell(&mut **tlb, change, os, &mut self.ignored_report));
+                    self.ignored_report.clear();
+                }
+                if let Some(guest) = self.guest.as_mut().filter(|_| flushed) {
+                    guest.flushed(design, told, instance.invalidations() - before);
+                }
                 if let Some(mapped) = &mut self.mapped {
                     mapped.unfilter(&self.unfiltered, k);
                 } else if let Some(current) = self.current {
@@ -81,9 +90,12 @@ impl Engine {
         // Before the systems: what they say to the processor that runs is for the TLBs of that one.
         let whole_system = self.follow_guest(asid, op)?;
         for g in 0..self.groups.len() {
-            let Group { os, memory_profile, .. } = &mut self.groups[g];
+            let Group { os, memory_profile, designs } = &mut self.groups[g];
             memory_profile.before(self.tally.clock(), os);
             os.apply(asid, op);
+            if let Some(refusal) = os.refusal() {
+                return Err(format!("{}: {refusal}", self.instances[designs.start].name));
+            }
             self.follow(g);
         }
         if !whole_system {
@@ -184,7 +196,9 @@ impl Engine {
 /// Passes a change on to a TLB.
 fn tell(tlb: &mut dyn Tlb, change: &Change, os: &Os, unfiltered: &mut Unfiltered) {
     match change.what {
-        What::Stale => tlb.invalidate(change.asid, change.pages, unfiltered),
+        What::Stale | What::Flushed | What::FlushedEverywhere => {
+            tlb.invalidate(change.asid, change.pages, unfiltered);
+        }
         What::Demoted => tlb.demote(change.asid, change.pages, unfiltered),
         What::Gone => tlb.invalidate_space(change.asid, unfiltered),
         What::Segment => tlb.segment_changed(change.asid, unfiltered),
@@ -193,6 +207,7 @@ fn tell(tlb: &mut dyn Tlb, change: &Change, os: &Os, unfiltered: &mut Unfiltered
     match change.what {
         What::Stale => tlb.unmapped(change.asid, change.pages, os),
         What::Mapped | What::Promoted | What::Demoted => tlb.mapped(change.asid, change.pages, os),
-        What::Gone | What::Segment | What::Writable => {}
+        // What is flushed stays mapped.
+        What::Gone | What::Segment | What::Writable | What::Flushed | What::FlushedEverywhere => {}
     }
 }

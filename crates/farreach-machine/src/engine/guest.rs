@@ -3,12 +3,11 @@
 //! Blocks decide who runs: an address space or context begins with its first block, so that events between two blocks,
 //! in whichever batch they are, switch nothing.
 
-use super::super::guest::GuestRun;
+use super::super::guest::{Effect, GuestRun};
 use super::super::instance::TlbInstance;
 use super::Engine;
 use farreach_types::addr::{Asid, KERNEL};
-use farreach_types::event::{Guest, Op};
-use farreach_types::plural::with_noun;
+use farreach_types::event::Op;
 
 impl Engine {
     /// A block of a whole system follows, in this address space.
@@ -39,38 +38,25 @@ impl Engine {
         }
     }
 
-    /// An event of a stream that may be a whole system's. Returns whether threads of programs mean nothing in it.
+    /// An event, before the operating systems get it. Returns whether the stream is a whole system's.
     pub(super) fn follow_guest(&mut self, asid: Asid, op: &Op) -> Result<bool, String> {
-        match (op, &mut self.guest) {
-            (Op::Guest(Guest::Machine { .. }), Some(_)) => {
-                return Err("a whole system begins a second time: results are of one".into());
-            }
-            (&Op::Guest(Guest::Machine { arch, processors, memory }), None) => {
-                if self.tally.references.total() > 0 || processors == 0 {
-                    let what = "a whole system begins with its machine, which has a processor or more";
-                    return Err(what.into());
-                }
+        match Effect::of(op, self.guest.as_deref(), self.tally.references.total() > 0)? {
+            Effect::Program => return Ok(false),
+            Effect::Nothing => {}
+            Effect::Begins { arch, processors, memory } => {
                 self.check_processors(processors)?;
                 // No region of a program is known.
                 self.lifetimes = None;
                 self.guest = Some(Box::new(GuestRun::new(arch, processors, memory, self.instances.len())));
             }
-            (Op::Guest(_), None) => return Err("an event of a whole system whose machine is not known yet".into()),
-            (&Op::Switch { thread }, Some(guest)) => {
-                if thread as usize >= guest.processors() {
-                    let have = with_noun(guest.processors() as u64, "processor");
-                    return Err(format!("virtual processor {thread} of a system with {have}"));
-                }
-                self.run_processor(thread as usize)?;
-            }
-            (&Op::Guest(Guest::Privilege { kernel }), Some(guest)) if guest.in_kernel() != kernel => {
+            Effect::Processor(processor) => self.run_processor(processor)?,
+            Effect::Privilege(kernel) => {
                 self.end_context();
-                self.guest.as_mut().expect("it is there").set_kernel(kernel);
+                self.guest.iter_mut().for_each(|guest| guest.set_kernel(kernel));
             }
-            (op, Some(guest)) => guest.follow(asid, op),
-            (_, None) => {}
         }
-        Ok(self.guest.is_some())
+        self.guest.iter_mut().for_each(|guest| guest.follow(asid, op));
+        Ok(true)
     }
 
     /// Refuses machines that cannot be there once for each of several processors.
@@ -88,10 +74,6 @@ impl Engine {
 
     /// Another virtual processor runs, with its own TLBs.
     fn run_processor(&mut self, processor: usize) -> Result<(), String> {
-        let guest = self.guest.as_mut().expect("there are processors");
-        if guest.running() == processor {
-            return Ok(());
-        }
         self.end_context();
         let Some(before) = self.guest.as_mut().and_then(|guest| guest.run_on(processor)) else { return Ok(()) };
         // The filter holds what the TLBs of the other one reported, and their lookups.

@@ -56,8 +56,9 @@ impl AnyEngine {
     }
     /// The context of a whole system that runs ends, so that all counts are in one.
     pub fn end_context(&mut self) {
-        if let AnyEngine::Pages(engine) = self {
-            engine.end_context();
+        match self {
+            AnyEngine::Pages(engine) => engine.end_context(),
+            AnyEngine::Lines(engine) => engine.end_context(),
         }
     }
     pub fn seen(&self) -> Seen<'_> {
@@ -67,8 +68,8 @@ impl AnyEngine {
                 Seen { tally: *tally, footprint, process_counts, guest: guest.as_deref() }
             }
             AnyEngine::Lines(engine) => {
-                let LineEngine { tally, footprint, process_counts, .. } = &**engine;
-                Seen { tally: *tally, footprint, process_counts, guest: None }
+                let LineEngine { tally, footprint, process_counts, guest, .. } = &**engine;
+                Seen { tally: *tally, footprint, process_counts, guest: guest.as_deref() }
             }
         }
     }

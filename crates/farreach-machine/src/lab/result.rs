@@ -86,7 +86,7 @@ fn machine(
 ) -> MachineResult {
     let by_time = engines[location.engine].seen().tally.passed.is_some();
     let Location { engine: e, instance: u, member } = location;
-    let mut guest = None;
+    let mut guest;
     let (os, memory_profile, profile, tlb, system, caches, ideal_segment) = match &mut engines[e] {
         AnyEngine::Pages(engine) => {
             guest = engine.guest.as_ref().map(|guest| guest.counts(u));
@@ -101,6 +101,7 @@ fn machine(
         }
         AnyEngine::Lines(engine) => {
             let accesses = engine.accesses(engine.instances[u].system.line_shift());
+            guest = engine.guest.as_ref().map(|guest| guest.counts(u));
             let instance = &mut engine.instances[u];
             if let Some((tlb, caches)) = instance.system.mmu(accesses) {
                 let tlb = TlbCounts { lookups: clock, ..tlb };
