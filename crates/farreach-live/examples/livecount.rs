@@ -1,14 +1,15 @@
 //! Runs a command under the recorder and prints what its stream holds: `livecount [--fast] [--events] [--quiet] COMMAND
-//! [ARG...]`. `--fast` only takes batches, to measure the recorder alone; `--events` prints every event but
+//! [ARG...]`. With `--system` the command is a QEMU, and `--mark` waits for a mark in the guest. `--fast` only takes batches, to measure the recorder alone; `--events` prints every event but
 //! definitions; `--quiet` prints nothing.
 
-use farreach_live::{Options, Recorder};
+use farreach_live::{Begin, Options, Recorder, SystemOptions};
 use farreach_types::event::{Blocks, Item, Kind, Op, Source};
 use std::ffi::OsString;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut command: Vec<OsString> = std::env::args_os().skip(1).collect();
     let mut flag = |name: &str| command.first().is_some_and(|a| a == name).then(|| command.remove(0)).is_some();
+    let (system, mark) = (flag("--system"), flag("--mark"));
     let (fast, events, quiet) = (flag("--fast"), flag("--events"), flag("--quiet"));
     let options = Options {
         valgrind: std::env::var("LIVECOUNT_VALGRIND")
@@ -18,7 +19,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .collect(),
         ..Options::default()
     };
-    let mut recorder = Recorder::start(&command, &options)?;
+    let mut recorder = if system {
+        let begin = if mark { Begin::Mark } else { Begin::Start };
+        Recorder::start_system(&command, &SystemOptions { begin, run: options, ..SystemOptions::default() })?
+    } else {
+        Recorder::start(&command, &options)?
+    };
     let (mut batches, mut words, mut blocks) = (0u64, 0u64, Blocks::default());
     let (mut fetches, mut loads, mut stores, mut ops) = (0u64, 0u64, 0u64, 0u64);
     while let Some(batch) = recorder.next_batch()? {

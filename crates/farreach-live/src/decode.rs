@@ -181,6 +181,10 @@ impl Decoder {
                 if kind >= record::MACHINE {
                     return system.record(run, &p);
                 }
+                if kind == record::START {
+                    // It is the process that is read; the address spaces are those of the guest.
+                    return Ok(());
+                }
             }
             None if kind >= record::MACHINE && kind <= record::SUMMARY => {
                 return Err(format!("record {kind} is of whole systems; this is the stream of a program"));

@@ -87,6 +87,9 @@ impl Chain {
                     self.alive.insert(*child);
                 }
                 Op::End(_) => _ = self.alive.remove(&batch.asid),
+                Op::Guest(_) if self.spaces > 0 || self.sources.len() > 1 => {
+                    return Err(broken(at, "is of a whole system, which can only run alone".into()));
+                }
                 _ => {}
             }
             at += 1;

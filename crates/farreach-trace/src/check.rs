@@ -12,6 +12,14 @@
 //! * in an address space with any `ThreadStart`: `Switch` and `ThreadExit` to name threads that run; a forked child
 //!   runs the thread that forked.
 //!
+//! In the stream of a whole system, one with any [`Op::Guest`],
+//! * `Machine` to be the first event behind the start of address space 0, and no event to be one of a program;
+//! * `Switch` to name a processor of the machine;
+//! * all registers that its instruction set translates by to be told before a processor's first reference;
+//! * the kernel to run blocks of the upper half of the addresses, and programs those of the lower one;
+//! * a reference to end within the [`GUEST_ADDRESS_BITS`](farreach_types::addr::GUEST_ADDRESS_BITS);
+//! * words of page tables to be aligned and in one frame, tags and exceptions to be those of the instruction set.
+//!
 //! Definitions belong to the trace, not to an address space: they may stand anywhere before their use.
 
 use hashbrown::{HashMap, HashSet};
@@ -19,15 +27,20 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use self::guests::{Half, System};
 use crate::frt::{MAX_ADDRESS_SPACES, Totals};
 use crate::tally::{ByBlock, Processes};
-use farreach_types::addr::Asid;
+use farreach_types::addr::{Asid, GUEST_ADDRESS_BITS};
 use farreach_types::error::{Error, Result};
 use farreach_types::event::{
-    Backing, Batch, Block, Broken, End, Kind, MAX_BLOCKS, MAX_REF_BYTES, MAX_SPREAD, NOT_EXECUTED, OP_BIT, Op, Source,
-    addresses, block_id,
+    Backing, Batch, Block, Broken, End, Guest, Kind, MAX_BLOCKS, MAX_REF_BYTES, MAX_SPREAD, NOT_EXECUTED, OP_BIT, Op,
+    Source, addresses, block_id,
 };
 use farreach_types::plural::with_noun;
+
+pub use self::guests::SystemInfo;
+
+mod guests;
 
 /// Alignment of everything that is mapped.
 const PAGE: u64 = 4096;
@@ -43,6 +56,9 @@ pub struct Report {
     pub batches: u64,
     /// How often each event occurred, by its name; definitions included.
     pub events: BTreeMap<&'static str, u64>,
+    /// What a whole system is, if the stream is of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<SystemInfo>,
     /// One row per address space, in the order in which they appear.
     pub spaces: Vec<Space>,
     /// The first violation; the rest of the stream was not checked.
@@ -58,7 +74,7 @@ pub struct Space {
     pub pid: Option<u32>,
     /// The address space it was forked from or began in by exec.
     pub parent: Option<Asid>,
-    /// Its program; that of its parent after a fork. Empty if unknown.
+    /// Its program; that of its parent after a fork; of a whole system the last name. Empty if unknown.
     pub program: Arc<str>,
     /// Instruction fetches.
     pub instructions: u64,
@@ -158,6 +174,7 @@ pub struct Checker {
     not_executed: u64,
     events: BTreeMap<&'static str, u64>,
     processes: Processes,
+    system: Option<System>,
     violation: Option<Violation>,
 }
 
@@ -167,6 +184,7 @@ struct Known {
     instrs: u64,
     loads: u64,
     stores: u64,
+    half: Half,
 }
 
 #[derive(Default)]
@@ -214,6 +232,7 @@ impl Checker {
             not_executed: self.not_executed,
             batches: self.batches,
             events: self.events.clone(),
+            system: self.system.as_ref().map(|system| system.info),
             spaces: self.spaces.iter().map(|s| s.space.clone()).collect(),
             violation: self.violation.clone(),
         }
@@ -251,12 +270,19 @@ impl Checker {
             let id = block_id(word);
             let known = self.by_id.get(id).ok_or_else(|| Broken::UndefinedBlock { id }.to_string())?;
             let known = &self.blocks[known as usize];
+            let end = match &self.system {
+                Some(system) => {
+                    system.runs(known.half).map_err(|why| format!("block {id}: {why}"))?;
+                    guests::END
+                }
+                None => u64::MAX,
+            };
             let addrs = addresses(words, *at, known.words).map_err(|why| why.to_string())?;
             let space = &mut self.spaces[space].space;
             space.instructions += known.instrs;
             space.loads += known.loads;
             space.stores += known.stores;
-            if addrs.iter().any(|&a| a >= u64::MAX - u64::from(MAX_REF_BYTES + MAX_SPREAD)) {
+            if addrs.iter().any(|&a| a >= end - u64::from(MAX_REF_BYTES + MAX_SPREAD)) {
                 for (r, addr) in known.block.data(addrs) {
                     if addr == NOT_EXECUTED {
                         self.not_executed += 1;
@@ -264,9 +290,10 @@ impl Checker {
                             Kind::Store => space.stores -= 1,
                             _ => space.loads -= 1,
                         }
-                    } else if addr.checked_add(u64::from(r.size)).is_none() {
+                    } else if addr.checked_add(u64::from(r.size)).is_none_or(|behind| behind > end) {
+                        let bits = if self.system.is_some() { GUEST_ADDRESS_BITS } else { 64 };
                         return Err(format!(
-                            "block {id} refers to {} bytes at {addr:#x}, which reach past 2^64",
+                            "block {id} refers to {} bytes at {addr:#x}, which reach past 2^{bits}",
                             r.size
                         ));
                     }
@@ -289,7 +316,8 @@ impl Checker {
         let stores = block.refs.iter().filter(|r| r.kind == Kind::Store).count() as u64;
         let (instrs, loads) = (block.instrs.len() as u64, block.refs.len() as u64 - stores);
         self.by_id.insert(id, self.blocks.len() as u32);
-        self.blocks.push(Known { block: Arc::clone(block), words: block.words(), instrs, loads, stores });
+        let half = Half::of(block);
+        self.blocks.push(Known { block: Arc::clone(block), words: block.words(), instrs, loads, stores, half });
         Ok(())
     }
 
@@ -336,6 +364,7 @@ impl Checker {
                 return Err("the first Start stands behind other events or references".into());
             }
             self.any_start = true;
+            self.system.as_mut().map_or(Ok(()), |system| system.see(op))?;
             let at = self.announce(asid)?;
             let space = &mut self.spaces[at].space;
             (space.pid, space.parent, space.program, space.ops) = (Some(*pid), *parent, Arc::clone(program), 1);
@@ -343,6 +372,16 @@ impl Checker {
         }
         let at = self.live_space(asid)?;
         self.spaces[at].space.ops += 1;
+        match (&mut self.system, op) {
+            (Some(system), _) => system.see(op)?,
+            (None, Op::Guest(guest)) => {
+                let space = &self.spaces[at].space;
+                let first = self.spaces.len() == 1 && space.ops == 1 + u64::from(self.any_start);
+                let first = first && space.instructions + space.loads + space.stores == 0;
+                self.system = Some(System::begin(asid, guest, first)?);
+            }
+            (None, _) => {}
+        }
         match op {
             Op::Define { .. } | Op::Start { .. } => unreachable!("handled before"),
             Op::Fork { child } => {
@@ -369,6 +408,7 @@ impl Checker {
             }
             Op::Protect { start, len, .. } => range("a Protect", *start, *len, true)?,
             Op::Advise { start, len, .. } => range("an Advise", *start, *len, true)?,
+            Op::Guest(Guest::Name(name)) => self.spaces[at].space.program = Arc::clone(name),
             Op::Thp(_) | Op::Guest(_) => {}
             Op::ThreadStart { thread } => {
                 self.spaces[at].space.threads += 1;
@@ -421,7 +461,13 @@ pub(crate) fn name(op: &Op) -> &'static str {
         Op::Protect { .. } => "protect",
         Op::Advise { .. } => "advise",
         Op::Thp(_) => "thp",
-        Op::Guest(_) => "guest",
+        Op::Guest(Guest::Machine { .. }) => "machine",
+        Op::Guest(Guest::Privilege { .. }) => "privilege",
+        Op::Guest(Guest::Register { .. }) => "register",
+        Op::Guest(Guest::Entries { .. }) => "table_entries",
+        Op::Guest(Guest::Invalidate(_)) => "invalidate",
+        Op::Guest(Guest::Exception { .. }) => "exception",
+        Op::Guest(Guest::Name(_)) => "name",
         Op::ThreadStart { .. } => "thread_start",
         Op::ThreadExit { .. } => "thread_exit",
         Op::Switch { .. } => "switch",

@@ -38,8 +38,8 @@ impl<S: Source> Dealt<S> {
         while let Some(&word) = batch.words.get(at) {
             if word & OP_BIT != 0 {
                 let op = batch.op(word).map_err(|why| broken(at, why.to_string()))?;
-                if let Op::ThreadStart { .. } | Op::Switch { .. } | Op::Fork { .. } = op {
-                    return Err(broken(at, format!("it has threads or processes of its own: {op:?}")));
+                if let Op::ThreadStart { .. } | Op::Switch { .. } | Op::Fork { .. } | Op::Guest(_) = op {
+                    return Err(broken(at, format!("it has threads, processes or processors of its own: {op:?}")));
                 }
                 dealt.push_op(op.clone());
                 at += 1;

@@ -13,6 +13,10 @@ use farreach_types::event::{
     Advice, Backing, Batch, Block, DataRef, End, Instr, Kind, Mapping, NOT_EXECUTED, Op, Prot, Source,
 };
 
+mod system;
+
+pub use system::{System, system};
+
 /// Where the code of generated programs lies.
 pub const CODE: u64 = 0x40_0000;
 /// Where their data begins.

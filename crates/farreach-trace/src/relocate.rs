@@ -254,6 +254,9 @@ impl Relocator {
                 self.spaces.remove(&asid);
                 out.push_op(op.clone());
             }
+            Op::Guest(_) => {
+                return Err("a whole system cannot be relocated: its addresses are in its page tables".into());
+            }
             _ => out.push_op(op.clone()),
         }
         Ok(())

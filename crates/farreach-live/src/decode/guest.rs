@@ -71,6 +71,10 @@ impl System {
     /// Refuses a record that may not stand here.
     pub fn check(&self, kind: u32) -> Result<(), String> {
         const COMMON: [u32; 4] = [record::DEFINE, record::CUT, record::END, record::LIMIT];
+        // The emulator itself, a process as any other.
+        if kind == record::START && self.processors == 0 {
+            return Ok(());
+        }
         if kind < record::MACHINE && !COMMON.contains(&kind) {
             return Err(format!("record {kind} is of programs; this is the stream of a whole system"));
         }
@@ -135,7 +139,7 @@ impl System {
         let known = Arch::ALL.get((arch as usize).wrapping_sub(1));
         let arch = *known
             .ok_or_else(|| format!("record {}: instruction set {arch} (1 to {} allowed)", p.kind, Arch::ALL.len()))?;
-        if processors == 0 || memory == 0 || memory % FRAME != 0 {
+        if processors == 0 || memory == 0 || !memory.is_multiple_of(FRAME) {
             return Err(format!(
                 "record {}: {processors} processors and {memory:#x} bytes of memory (at least 1, and a multiple of \
                  {FRAME} above 0 allowed)",
@@ -226,7 +230,7 @@ impl System {
 fn entries(p: &Payload) -> Result<Guest, String> {
     let (address, values) = (p.at(0)?, &p.words[1..]);
     let bytes = 8 * values.len() as u64;
-    if address % 8 != 0 || values.is_empty() || address % FRAME + bytes > FRAME {
+    if !address.is_multiple_of(8) || values.is_empty() || address % FRAME + bytes > FRAME {
         return Err(format!(
             "record {}: {bytes} bytes of a table at {address:#x} (a multiple of 8, and at least one word within a \
              frame of {FRAME} bytes, allowed)",

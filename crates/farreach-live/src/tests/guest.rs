@@ -59,7 +59,9 @@ fn a_chunk_is_a_batch_for_each_space_that_runs() {
         ended(2),
     ];
     assert_eq!(batches(&[[chunk.clone(), last.clone()].concat()]), Ok(expected.clone()));
-    assert_eq!(batches(&[chunk, last]), Ok(expected));
+    assert_eq!(batches(&[chunk.clone(), last.clone()]), Ok(expected.clone()));
+    // The emulator may say what it is.
+    assert_eq!(batches(&[record(record::START, &[4711]), chunk, last]), Ok(expected));
 }
 
 /// However the words are dealt to chunks, the items of each space are the same, in the same order.
@@ -202,6 +204,7 @@ fn damaged_records_are_refused_with_their_word_and_value() {
         (after([end(), BLOCK.to_vec()].concat()), at + end().len(), "block 1 runs behind FR_END"),
         (after([end(), record(record::EXCEPTION, &[1])].concat()), at + end().len(), "stands behind FR_END"),
         (after(record(record::UNMAP, &[0, 4096])), at, "record 7 is of programs"),
+        (record(record::START, &[1]).into_iter().chain(BLOCK).collect(), 2, "block 1 runs before FR_MACHINE"),
         (after(record(record::START, &[1])), at, "record 2 is of programs"),
         (after(record(99, &[1])), at, "unknown record 99"),
     ] {
@@ -210,4 +213,30 @@ fn damaged_records_are_refused_with_their_word_and_value() {
     }
     let why = decode(record(record::MACHINE, &MACHINE), false).err().unwrap();
     assert!(why.contains("record 20 is of whole systems; this is the stream of a program"), "{why}");
+}
+
+/// Writes the seeds of the fuzzer: `cargo test -p farreach-live --lib -- --ignored write_seeds`.
+#[test]
+#[ignore = "writes into the repository"]
+fn write_seeds() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/live");
+    let first = [begun(), BLOCK.to_vec(), record(record::CUT, &[2, 0x1008]), record(record::PROCESSOR, &[1])].concat();
+    let second = [
+        record(record::REGISTER, &[2, 5]),
+        record(record::PRIVILEGE, &[1]),
+        record(record::ENTRIES, &[0x2000, 7, 9]),
+        record(record::SPACE, &[2]),
+        BLOCK.to_vec(),
+        record(record::NAME, &[1 | 2 << 32, 0x6162]),
+        record(record::INVALIDATE, &[3 | 5 << 32, 0x1000, 0x1000]),
+        record(record::EXCEPTION, &[14]),
+        end(),
+    ];
+    for (name, torn) in [("system", 0), ("system-torn", 1)] {
+        let head = [(first.len() as u8) << 1 | torn];
+        let words = first.iter().chain(second.iter().flatten());
+        let bytes: Vec<u8> = head.into_iter().chain(words.flat_map(|word| word.to_le_bytes())).collect();
+        super::super::fuzz::chunks(&bytes);
+        std::fs::write(folder.join(name), bytes).unwrap();
+    }
 }

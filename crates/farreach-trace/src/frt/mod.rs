@@ -1,12 +1,13 @@
 //! The farreach trace, `.frt`: the event stream in independent compressed chunks.
 //! `docs/book/src/reference/trace-format.md` is the exact layout.
 //!
-//! `wire` reads and writes bytes, `ops` codes events, `model` predicts blocks and addresses for `encode` and `decode`,
+//! `wire` reads and writes bytes, `ops` codes events, `guests` those of whole systems, `model` predicts blocks and addresses for `encode` and `decode`,
 //! [`writer`] and [`reader`] put chunks into a file and take them out again.
 
 mod columns;
 mod decode;
 mod encode;
+mod guests;
 pub(crate) mod model;
 pub(crate) mod ops;
 pub mod reader;
@@ -28,14 +29,20 @@ pub use writer::TraceWriter;
 pub const MAGIC: [u8; 8] = *b"\x89FRT\r\n\x1a\n";
 /// The last bytes of every finished farreach trace.
 pub const END_MAGIC: [u8; 8] = *b"FRT-END\n";
-/// The version this library writes. It reads this one and all before it.
+/// The last version that this library writes. It reads this one and all before it.
 ///
 /// 2: chunks of up to 2^23 words instead of 2^21. Predictions, which begin anew with each chunk, are learned less
 /// often: smaller files in less time.
 ///
 /// 3: steps 4, 5 and 7, for executions whose addresses are all as predicted: they need no codes. Written and read in
 /// less time.
-pub const VERSION: u32 = 3;
+///
+/// 4: events of whole systems. Only traces that have them are of this version.
+pub const VERSION: u32 = 4;
+/// The version of a trace without events of whole systems.
+pub(crate) const PROGRAMS: u32 = 3;
+/// The first version with events of whole systems.
+pub(crate) const GUESTS_SINCE: u32 = 4;
 /// The first version with steps for executions that are as predicted.
 pub(crate) const PREDICTED_SINCE: u32 = 3;
 

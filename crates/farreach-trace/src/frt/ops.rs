@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::guests::{self, TableState};
 use super::wire::{Cursor, put_string, put_varint, unzigzag, zigzag};
 use super::{MAX_BLOCK_ITEMS, MAX_STRING_BYTES};
 use farreach_types::addr::Asid;
@@ -41,11 +42,12 @@ pub(crate) enum Record {
     Op(Op),
 }
 
-/// The state that definitions are coded against; it begins anew with every chunk.
+/// The state that definitions and page tables are coded against; it begins anew with every chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OpState {
     next_id: u32,
     next_pc: u64,
+    tables: TableState,
 }
 
 pub(crate) fn put_asid(out: &mut Vec<u8>, asid: Asid) {
@@ -133,7 +135,8 @@ impl OpState {
                 2 => ThpRule::Never,
                 n => return Err(format!("rule {n} of transparent huge pages; 0 to 2 are known")),
             }),
-            n => return Err(format!("event {n}; {ASID} to {THP} are known")),
+            tag @ guests::MACHINE..=guests::NAME => Op::Guest(self.tables.take(tag, c)?),
+            n => return Err(format!("event {n}; {ASID} to {} are known", guests::NAME)),
         };
         Ok(Record::Op(op))
     }
@@ -178,7 +181,7 @@ impl OpState {
 }
 
 /// Appends any event but a definition.
-pub(crate) fn put_op(out: &mut Vec<u8>, op: &Op) -> Result<(), String> {
+pub(crate) fn put_op(out: &mut Vec<u8>, op: &Op, state: &mut OpState) -> Result<(), String> {
     let mut put = |tag: u8, values: &[u64]| {
         out.push(tag);
         values.iter().for_each(|&v| put_varint(out, v));
@@ -228,7 +231,7 @@ pub(crate) fn put_op(out: &mut Vec<u8>, op: &Op) -> Result<(), String> {
                 Advice::Populate => 4,
             });
         }
-        Op::Guest(_) => return Err("events of whole systems cannot be stored yet".into()),
+        Op::Guest(guest) => state.tables.put(out, guest)?,
         Op::Thp(rule) => {
             let rule = match rule {
                 ThpRule::System => 0,

@@ -236,6 +236,9 @@ impl FrtReader {
                 self.totals.blocks += 1;
                 Op::Define { id, block: block.clone() }
             }
+            Record::Op(Op::Guest(_)) if self.version < GUESTS_SINCE => {
+                return Err(format!("an event of a whole system; version {} has none", self.version));
+            }
             Record::Op(op) => {
                 self.totals.ops += 1;
                 op

@@ -27,7 +27,7 @@ const WAITING: usize = 1;
 /// Writes batches into a `.frt` file.
 ///
 /// The file gets its name only in [`finish`](TraceWriter::finish): until then it is `NAME.PID-N.partial` in the same
-/// folder, has no trailer, and is removed when the writer is dropped. A killed recording leaves the partial file, which
+/// folder, has no trailer, and is removed when the writer is dropped. Its first bytes are written with the first chunk. A killed recording leaves the partial file, which
 /// the reader reads up to its last whole chunk and then refuses. A name that exists and is no regular file (a pipe, a
 /// device) is written directly.
 pub struct TraceWriter {
@@ -43,6 +43,11 @@ pub struct TraceWriter {
     spare: Receiver<Box<Chunk>>,
     worker: Option<JoinHandle<io::Result<Sink>>>,
     broken: bool,
+    /// Version of the file, once a chunk was passed on.
+    version: Option<u32>,
+    /// Whether there were events of whole systems, and anything of a program.
+    guests: bool,
+    program: bool,
     /// A chunk is closed once it has this number of words.
     chunk_words: usize,
 }
@@ -50,6 +55,8 @@ pub struct TraceWriter {
 /// The columns of a chunk before compression.
 #[derive(Default)]
 struct Chunk {
+    /// Of the file.
+    version: u32,
     asid: u32,
     records: u32,
     words: usize,
@@ -83,8 +90,8 @@ impl TraceWriter {
     }
 
     fn start(out: Out, file: String, header: &Header) -> Result<TraceWriter> {
-        let prefix =
-            prefix(header).map_err(|what| Error::Trace { file: file.clone(), place: "header".into(), what })?;
+        let fail = |what| Error::Trace { file: file.clone(), place: "header".into(), what };
+        let json = json(header).map_err(fail)?;
         let (sender, chunks) = sync_channel::<Box<Chunk>>(WAITING);
         let (return_chunk, spare) = sync_channel::<Box<Chunk>>(WAITING + 2);
         let sink =
@@ -92,11 +99,16 @@ impl TraceWriter {
         let worker = std::thread::Builder::new().name("trace writer".into()).spawn(move || {
             let mut sink = sink;
             let mut zstd = zstd::bulk::Compressor::new(LEVELS[OPS])?;
-            sink.put(&prefix)?;
             for chunk in chunks {
+                if sink.at == 0 {
+                    sink.put(&prefix(&json, chunk.version))?;
+                }
                 sink.chunk(&mut zstd, &chunk)?;
                 // The receiver may be gone.
                 let _ = return_chunk.try_send(chunk);
+            }
+            if sink.at == 0 {
+                sink.put(&prefix(&json, PROGRAMS))?;
             }
             Ok(sink)
         });
@@ -116,6 +128,9 @@ impl TraceWriter {
             spare,
             worker: Some(worker),
             broken: false,
+            version: None,
+            guests: false,
+            program: false,
             chunk_words: CHUNK_WORDS,
         })
     }
@@ -165,6 +180,7 @@ impl TraceWriter {
                 let Chunk { columns, sums, words: size, .. } = &mut *self.chunk;
                 let run = put_blocks(&mut self.model, words, at, self.chunk_words - *size, &mut ahead, columns, sums);
                 executed |= run.end > at;
+                self.program |= executed;
                 (at, *size) = (run.end, *size + run.words);
                 if let Some(why) = run.broken {
                     return Err(self.refuse(at, why.to_string()));
@@ -178,7 +194,8 @@ impl TraceWriter {
                 self.chunk.words += 1;
             }
             if self.chunk.words >= self.chunk_words || self.chunk.columns.ops.len() >= CHUNK_OP_BYTES {
-                self.close_chunk()?;
+                // A trace of which nothing but starts and definitions is known may become one of a system.
+                self.close_chunk(if self.program { PROGRAMS } else { VERSION })?;
             }
         }
         if executed {
@@ -210,7 +227,15 @@ impl TraceWriter {
             }
             self.totals.blocks += 1;
         } else {
-            put_op(column, op)?;
+            match op {
+                Op::Guest(_) if self.version == Some(PROGRAMS) => {
+                    return Err("an event of a whole system in the trace of a program, which has begun".into());
+                }
+                Op::Guest(_) => self.guests = true,
+                Op::Start { .. } => {}
+                _ => self.program = true,
+            }
+            put_op(column, op, &mut self.op_state)?;
             self.totals.ops += 1;
         }
         self.chunk.columns.steps.push(STEP_OP);
@@ -218,14 +243,17 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Passes the chunk to the second thread and begins another.
-    fn close_chunk(&mut self) -> Result<()> {
+    /// Passes the chunk to the second thread and begins another. `without`: version of the file, if this is its first
+    /// chunk and there was no event of a whole system.
+    fn close_chunk(&mut self, without: u32) -> Result<()> {
         if self.chunk.words == 0 {
             return Ok(());
         }
         self.totals.instructions += self.chunk.sums.instructions;
         self.totals.loads += self.chunk.sums.loads;
         self.totals.stores += self.chunk.sums.stores;
+        let version = if self.guests { VERSION } else { without };
+        self.chunk.version = *self.version.get_or_insert(version);
         let next = self.spare.try_recv().unwrap_or_default();
         let full = std::mem::replace(&mut self.chunk, next);
         self.chunk.begin(self.asid);
@@ -264,7 +292,7 @@ impl TraceWriter {
         if self.broken {
             return Err(self.refuse(0, "nothing can be finished after an error".into()));
         }
-        self.close_chunk()?;
+        self.close_chunk(PROGRAMS)?;
         let mut sink = self.join()?;
         (self.totals.processes, self.totals.address_spaces) =
             (self.processes.processes(), self.processes.address_spaces());
@@ -382,16 +410,21 @@ impl Sink {
     }
 }
 
-/// Everything before the first chunk.
-fn prefix(header: &Header) -> std::result::Result<Vec<u8>, String> {
+/// The header as JSON.
+fn json(header: &Header) -> std::result::Result<Vec<u8>, String> {
     let json = serde_json::to_vec(header).map_err(|e| format!("the header does not become JSON: {e}"))?;
     if json.len() > MAX_HEADER_BYTES as usize {
         return Err(format!("the header has {} bytes; a file takes {MAX_HEADER_BYTES}", json.len()));
     }
+    Ok(json)
+}
+
+/// Everything before the first chunk.
+fn prefix(json: &[u8], version: u32) -> Vec<u8> {
     let mut out = Vec::from(MAGIC);
-    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&version.to_le_bytes());
     out.extend_from_slice(&(json.len() as u32).to_le_bytes());
-    out.extend_from_slice(&json);
+    out.extend_from_slice(json);
     out.extend_from_slice(&xxh3_64(&out).to_le_bytes());
-    Ok(out)
+    out
 }

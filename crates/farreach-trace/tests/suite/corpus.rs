@@ -79,6 +79,9 @@ fn write_seeds() {
     for seed in 0..4 {
         write(&format!("frt/program-{seed}"), Box::new(generate::program(seed, 2 + 10 * seed)));
     }
+    for seed in 0..3 {
+        write(&format!("frt/system-{seed}"), Box::new(generate::system(seed, 300)));
+    }
     let text = concat!(
         "==1== Lackey\nI  1000,4\n L 2000,8\nI  1004,2\n M 2008,4\n\n",
         "I  1000,4\n S 1fff0005e8,16\n--1-- x\n L 3000,1\n"

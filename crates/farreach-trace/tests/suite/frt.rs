@@ -239,11 +239,92 @@ fn lengths_are_bounded_before_memory_is_taken() {
 #[test]
 fn another_version_is_refused() {
     let mut bytes = to_bytes(&[]);
-    for version in [0, 4] {
+    for version in [0, 5] {
         bytes[8] = version;
         let e = from_bytes(&bytes).expect_err("unknown").to_string();
-        assert!(e.contains(&format!("version {version};")) && e.contains("reads versions 1 to 3"), "{e}");
+        assert!(e.contains(&format!("version {version};")) && e.contains("reads versions 1 to 4"), "{e}");
     }
+}
+
+/// Every event of a whole system with extreme values.
+fn every_guest_event() -> Vec<Batch> {
+    let entries = |address, values: Vec<u64>| Guest::Entries { address, values: values.into() };
+    let invalidate =
+        |tag, bytes, set| Guest::Invalidate(Invalidate { tag, bytes, global: set, leaves: set, broadcast: set });
+    let mut guests: Vec<Guest> = Arch::ALL
+        .map(|arch| Guest::Machine { arch, processors: u32::MAX, memory: u64::MAX })
+        .into_iter()
+        .chain(Register::ALL.map(|register| Guest::Register { register, value: u64::MAX }))
+        .chain([true, false].map(|kernel| Guest::Privilege { kernel }))
+        .collect();
+    guests.extend([
+        entries(0, (0..512).map(|n| n << 21 | 1 << 63).collect()),
+        entries(0, vec![0; 512]),
+        entries(u64::MAX - 7, vec![u64::MAX]),
+        entries(8, vec![0, 1, 2, 3, 0, 0, u64::MAX, 0, 7]),
+        invalidate(None, None, true),
+        invalidate(Some(u16::MAX), Some((u64::MAX - 4095, u64::MAX - 4095)), false),
+        Guest::Exception { vector: u32::MAX },
+        Guest::Name("".into()),
+        Guest::Name("\u{2603}".repeat(1 << 14).into()),
+    ]);
+    let mut batch = Batch::new(Asid(0));
+    guests.into_iter().for_each(|guest| batch.push_op(Op::Guest(guest)));
+    vec![batch]
+}
+
+fn version(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(bytes[8..12].try_into().expect("four"))
+}
+
+#[test]
+fn events_of_systems_come_back() {
+    let system = drain(generate::system(1, 20_000));
+    for batches in [every_guest_event(), system] {
+        let bytes = to_bytes(&batches);
+        assert_eq!(version(&bytes), 4);
+        assert_eq!(flat(&from_bytes(&bytes).expect("just written").1), flat(&batches));
+    }
+}
+
+/// Files of programs are those of before.
+#[test]
+fn only_systems_have_version_4() {
+    let start = Op::Start { pid: 1, parent: None, program: "".into() };
+    let mut only = Batch::new(Asid(0));
+    only.push_op(start);
+    for batches in [vec![], vec![only], small(), drain(generate::program(1, 10))] {
+        assert_eq!(version(&to_bytes(&batches)), 3);
+    }
+    // In whatever chunks: a system begins with a start, as a program does.
+    let system = drain(generate::system(2, 300));
+    for words in [1, 2, 100] {
+        let file = Shared::default();
+        let w = TraceWriter::to_stream(file.clone(), "memory", header()).expect("a header");
+        let mut w = w.with_chunks_of(words);
+        system.iter().for_each(|b| w.write(b).expect("a good batch"));
+        w.finish().expect("room");
+        let bytes = file.0.lock().expect("finished");
+        assert_eq!(version(&bytes), 4, "{words}");
+        assert_eq!(flat(&from_bytes(&bytes).expect("just written").1), flat(&system));
+    }
+}
+
+#[test]
+fn earlier_versions_have_no_events_of_systems() {
+    let mut bytes = to_bytes(&every_guest_event());
+    let header = 16 + u32::from_le_bytes(bytes[12..16].try_into().expect("four")) as usize;
+    bytes[8] = 3;
+    let hash = xxhash_rust::xxh3::xxh3_64(&bytes[..header]);
+    bytes[header..header + 8].copy_from_slice(&hash.to_le_bytes());
+    let e = from_bytes(&bytes).expect_err("an event of version 4").to_string();
+    assert!(e.contains("an event of a whole system; version 3 has none"), "{e}");
+    // A program that has begun becomes no system.
+    let mut w = TraceWriter::to_stream(Shared::default(), "memory", Header::default()).expect("a header");
+    w = w.with_chunks_of(100);
+    drain(generate::program(1, 400)).iter().for_each(|b| w.write(b).expect("a program"));
+    let e = w.write(&every_guest_event()[0]).expect_err("no system").to_string();
+    assert!(e.contains("in the trace of a program"), "{e}");
 }
 
 /// The corpus of the fuzzer was written in version 1, by the generators named here.
@@ -315,6 +396,11 @@ fn what_breaks_the_contract_is_not_written() {
     let unsorted = Op::Define { id: 2, block: block(&[(16, 4)], &[(1, Kind::Load, 8), (0, Kind::Load, 8)]) };
     let long = Op::Define { id: 2, block: block(&vec![(16, 4); (1 << 16) + 1], &[]) };
     let path = Op::Start { pid: 1, parent: None, program: "x".repeat((1 << 16) + 1).into() };
+    let name = Op::Guest(Guest::Name("x".repeat((1 << 16) + 1).into()));
+    let table = Op::Guest(Guest::Entries { address: 0xff8, values: [1, 2].into() });
+    let bytes = Some((1, 4096));
+    let invalid = Invalidate { tag: None, bytes, global: false, leaves: false, broadcast: false };
+    let invalid = Op::Guest(Guest::Invalidate(invalid));
     for (ops, words, expected) in [
         (vec![], vec![1], "never defined"),
         (vec![define.clone()], vec![OP_BIT, block_word(1, 1)], "needs 1 address, with 0 words left"),
@@ -325,6 +411,9 @@ fn what_breaks_the_contract_is_not_written() {
         (vec![unsorted], vec![OP_BIT], "stands after"),
         (vec![long], vec![OP_BIT], "a file takes"),
         (vec![path], vec![OP_BIT], "a file takes"),
+        (vec![name], vec![OP_BIT], "a file takes"),
+        (vec![table], vec![OP_BIT], "not in one frame"),
+        (vec![invalid], vec![OP_BIT], "multiples of 4096"),
     ] {
         let dir = folder("refused");
         let mut w = TraceWriter::create(dir.join("t.frt"), Header::default()).expect("room");
@@ -386,6 +475,19 @@ proptest! {
         let batches = drain(generate::program(seed, steps));
         let back = from_bytes(&to_bytes(&batches)).expect("just written").1;
         prop_assert!(flat(&back) == flat(&batches));
+    }
+
+    #[test]
+    fn random_systems_come_back(seed: u64, steps in 1u64..3000, flips in prop::collection::vec((0.0f64..1.0, 0u8..8), 1..4)) {
+        let batches = drain(generate::system(seed, steps));
+        let good = to_bytes(&batches);
+        prop_assert!(flat(&from_bytes(&good).expect("just written").1) == flat(&batches));
+        let mut bytes = good.clone();
+        for (at, bit) in flips {
+            let at = (at * bytes.len() as f64) as usize;
+            bytes[at] ^= 1 << bit;
+        }
+        prop_assert!(bytes == good || from_bytes(&bytes).is_err());
     }
 
     #[test]
