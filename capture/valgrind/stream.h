@@ -106,7 +106,7 @@ enum fr_record {
    FR_EXEC_FAILED,
    FR_END,          /* 0: status | signal << 32 (one of them)  1: tally, see FR_TALLY */
    FR_THP,          /* 0: what prctl(PR_GET_THP_DISABLE) says */
-   FR_LIMIT         /* 0: enum fr_limit | bytes of text << 32  1: how often since it was last told  2: address of the
+   FR_LIMIT,        /* 0: enum fr_limit | bytes of text << 32  1: how often since it was last told  2: address of the
                        instruction, number of the system call, or 0  3: bytes of code  4, 5: the code
                        then the text. The program met a limit of the recorder */
 
@@ -148,7 +148,7 @@ enum fr_counter {
    FR_UNKNOWN_EDGES, /* ends of blocks that could not be told to be whole */
    FR_TABLE_FRAMES,  /* frames watched as page tables, over the whole time */
    FR_DEVICE,        /* references to memory that is no RAM */
-   FR_EARLY,         /* references left out because paging was off or of another format */
+   FR_UNTRANSLATED,  /* references left out because paging was off or of another format */
    FR_COUNTERS
 };
 

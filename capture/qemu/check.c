@@ -1,0 +1,55 @@
+/* This file is part of farreach, a laboratory for virtual-memory address translation.
+   Copyright (C) the farreach developers.
+   SPDX-License-Identifier: GPL-2.0-or-later
+   It is loaded into QEMU, so this directory is under the GNU GPL (../LICENSE-GPL-2), version 2 or later. */
+
+/* A count beside the stream, for tests (count=on): QEMU's own inline operations add up instructions that began and
+   references that were made. Both must agree with the blocks of the stream and what was left out of it. */
+
+#include <stdio.h>
+
+#include "recorder.h"
+
+struct counts { u64 instrs, refs; };
+
+static bool            on;
+static qemu_plugin_u64 instrs, refs;
+static unsigned        processors;
+u64                    check_stream_instrs, check_stream_refs;
+
+void check_on(void)
+{
+   on = true;
+}
+
+void check_processor(unsigned number)
+{
+   if (number >= processors)
+      processors = number + 1;
+}
+
+void check_count(struct qemu_plugin_insn* insn)
+{
+   if (!on)
+      return;
+   if (!instrs.score) {
+      instrs.score = refs.score = qemu_plugin_scoreboard_new(sizeof(struct counts));
+      refs.offset = offsetof(struct counts, refs);
+   }
+   qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_PLUGIN_INLINE_ADD_U64, instrs, 1);
+   qemu_plugin_register_vcpu_mem_inline_per_vcpu(insn, QEMU_PLUGIN_MEM_RW, QEMU_PLUGIN_INLINE_ADD_U64, refs, 1);
+}
+
+void check_print(void)
+{
+   struct counts sum = { 0, 0 };
+   if (!on || !instrs.score)
+      return;
+   for (unsigned i = 0; i < processors; i++) {
+      const struct counts* c = qemu_plugin_scoreboard_find(instrs.score, i);
+      sum.instrs += c->instrs;
+      sum.refs += c->refs;
+   }
+   fprintf(stderr, "farreach: QEMU began %llu instructions, made %llu references\n", (unsigned long long)sum.instrs,
+           (unsigned long long)sum.refs);
+}

@@ -1,0 +1,300 @@
+/* This file is part of farreach, a laboratory for virtual-memory address translation.
+   Copyright (C) the farreach developers.
+   SPDX-License-Identifier: GPL-2.0-or-later
+   It is loaded into QEMU, so this directory is under the GNU GPL (../LICENSE-GPL-2), version 2 or later. */
+
+/* Edges: where an execution of a translation block ended, and what came between it and the next.
+
+   QEMU leaves a block in the middle for an exception, or to try an instruction again (a store into its own code, a
+   device). A store of the block's address, before its last instruction, shows that it came so far. If it did not, the
+   place is that where the guest resumes, or where the next block begins. An execution is written when the next one
+   begins, so the stream has only what happened. */
+
+#define _GNU_SOURCE
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "recorder.h"
+
+struct vcpu     vcpus[MAX_VCPUS];
+struct vcpu*    vcpu;
+u64             counters[FR_COUNTERS];
+u64             dropped;
+qemu_plugin_u64 edges_reached;
+
+static int told = -1; /* the processor that the stream is about */
+
+void edges_see_next(void)
+{
+   hot.class = CLASS_NONE;
+}
+
+static int index_of(const struct tb* tb, u64 pc)
+{
+   for (unsigned i = 0; i < tb->code->instrs && pc - tb->pc < tb->code->bytes; i++)
+      if (tb->pc + tb->code->insn[i].offset == pc)
+         return i;
+   return -1;
+}
+
+/* Instructions of the block in progress that ran, where this one begins. */
+static unsigned ran(const struct tb* next)
+{
+   const struct tb*   tb = hot.tb;
+   unsigned           last = hot.code->instrs - 1;
+   const struct insn* end = &hot.code->insn[last];
+   bool               reached = *hot.reached == (u64)hot.code;
+   u64                resume = next->pc;
+   bool               fault = true, known = true;
+   if (vcpu->stop)
+      return vcpu->stop;
+   if (next->vector >= 0) {
+      known = arch->resume(next->vector, &resume);
+      fault = arch->fault(next->vector);
+   } else if (reached && end->does & DOES_REPEAT) {
+      return last + 1;
+   }
+   if (reached) {
+      if (!known || !fault || resume != tb->pc + end->offset)
+         return last + 1;
+      counters[FR_RETRIES] += next->vector < 0;
+      /* An instruction that goes on where it stopped did the first part of its work. */
+      bool began = hot.node->parent ? hot.node->insn == end : hot.node->first > last;
+      return end->does & DOES_STRING && began ? last + 1 : last;
+   }
+   int at = known ? index_of(tb, resume) : -1;
+   if (at < 0) {
+      counters[FR_UNKNOWN_EDGES]++;
+      return blocks_done();
+   }
+   counters[FR_RETRIES] += next->vector < 0;
+   return at;
+}
+
+/* Whether the next block goes on with a string instruction with which the last one ended. */
+static bool continues(const struct tb* next)
+{
+   if (!hot.tb || !(next->code->insn[0].does & DOES_STRING) || *hot.reached != (u64)hot.code)
+      return false;
+   const struct insn* end = &hot.code->insn[hot.code->instrs - 1];
+   return end->does & DOES_STRING && hot.tb->pc + end->offset == next->pc;
+}
+
+/* ---- Processors ---- */
+
+static void tell_privilege(void)
+{
+   ring_record(FR_PRIVILEGE, 1)[0] = vcpu->half;
+}
+
+static void tell_processor(void)
+{
+   told = vcpu - vcpus;
+   ring_record(FR_PROCESSOR, 1)[0] = told;
+   if (!vcpu->introduced)
+      spaces_introduce();
+   else
+      spaces_take_over();
+   vcpu->introduced = true;
+   tell_privilege();
+}
+
+/* What the processor does is seen for the first time in this recording. */
+static void meet(void)
+{
+   *vcpu = (struct vcpu){ .seen = true, .vectors_stored = true, .idt = vcpu->idt };
+   spaces_read_registers();
+}
+
+/* Another processor takes over. What surely ran of the last block is written; the rest when its processor goes on. */
+static void park(void)
+{
+   vcpu->tb = hot.tb;
+   if (hot.tb) {
+      vcpu->first = blocks_done();
+      blocks_close(vcpu->first);
+   }
+   hot.tb = NULL;
+}
+
+/* All processors run in one thread, or there is no order. */
+void edges_thread(unsigned number)
+{
+   static pid_t thread;
+   if (number >= MAX_VCPUS)
+      fail("%d virtual processors are allowed, and this is number %u", MAX_VCPUS, number);
+   if (!thread)
+      thread = gettid();
+   if (thread != gettid())
+      fail("several threads run virtual processors, so their references have no order; use -accel tcg,thread=single");
+}
+
+static void take_over(unsigned number)
+{
+   edges_thread(number);
+   if (vcpu)
+      park();
+   vcpu = &vcpus[number];
+   hot.vcpu = number;
+   hot.reached = qemu_plugin_scoreboard_find(edges_reached.score, number);
+   hot.node = &nowhere;
+   edges_see_next();
+   if (!vcpu->seen || !vcpu->introduced || !vcpu->translates)
+      return;
+   tell_processor();
+   if (vcpu->tb)
+      blocks_open(vcpu->tb, vcpu->first);
+}
+
+void edges_finish_all(void)
+{
+   if (vcpu)
+      park();
+   vcpu = NULL;
+   told = -1;
+   hot.tb = NULL;
+   hot.vcpu = MAX_VCPUS;
+   hot.node = &nowhere;
+   for (unsigned i = 0; i < MAX_VCPUS; i++)
+      vcpus[i].seen = false;
+   edges_see_next();
+}
+
+/* ---- Blocks ---- */
+
+static void finish(struct tb* next)
+{
+   if (hot.tb) {
+      unsigned end = ran(next);
+      if (end < hot.code->instrs) {
+         counters[FR_CUTS]++;
+         if (vcpu->event.index >= end)
+            vcpu->event.does = 0;
+      }
+      blocks_close(end);
+   }
+   hot.tb = NULL;
+   vcpu->stop = 0;
+   if (next->vector >= 0 && vcpu->translates)
+      ring_record(FR_EXCEPTION, 1)[0] = next->vector;
+}
+
+/* The pages of the block, before it runs. False: nothing is translated here. */
+static bool has_pages(struct tb* tb)
+{
+   bool found = walk_fetch(tb->pc);
+   if ((tb->pc ^ (tb->end - 1)) >> 12)
+      found &= walk_fetch(tb->end - 1);
+   if (found)
+      return true;
+   spaces_read_registers(); /* in system management mode there is no paging */
+   if (!vcpu->translates)
+      return false;
+   counters[FR_COMPARED]++;
+   counters[FR_DIFFERENT]++;
+   return true;
+}
+
+/* The block that runs: the code, at the address where the processor is. */
+static struct tb* at_address(struct code* code)
+{
+   struct tb *last = code->now, *tb = blocks_run(code, register_value(REG_PC));
+   if (tb != last && last->known == tb->known && tb->known != 0 && !code->doubled) {
+      code->doubled = true;
+      for (struct tb* t = code->tbs; t; t = t->next)
+         blocks_classify(t);
+   }
+   return tb;
+}
+
+struct tb* edges_begin(unsigned number, struct code* code)
+{
+   if (!recording || ring_stopped())
+      return NULL;
+   if (number != hot.vcpu || !vcpu)
+      take_over(number);
+   if (!vcpu->seen)
+      meet();
+   struct tb* tb = at_address(code);
+   bool goes_on = continues(tb);
+   /* What the last instruction did to the registers holds where the guest resumes. */
+   if (vcpu->event.does)
+      spaces_read_registers();
+   finish(tb);
+   if (vcpu->event.does)
+      spaces_after();
+   vcpu->event.does = 0;
+   if (vcpu->vectors_stored && vcpu->translates)
+      arch->vectors();
+   if (ending) {
+      main_ended();
+      return NULL;
+   }
+   if (hot.at >= hot.limit)
+      ring_publish();
+   edges_see_next();
+   if (vcpu->translates && told != (int)number) {
+      vcpu->half = tb->half;
+      tell_processor();
+   }
+   if (!vcpu->translates || !has_pages(tb)) {
+      hot.node = &nowhere;
+      *hot.reached = 0;
+      return NULL;
+   }
+   if (tb->half != vcpu->half) {
+      vcpu->half = tb->half;
+      tell_privilege();
+      if (vcpu->half == CLASS_LOWER)
+         names_entered(tb);
+   }
+   hot.class = vcpu->half;
+   hot.stamp = hot.stamps[vcpu->half];
+   tb->known = hot.stamp;
+   if (!goes_on)
+      return tb;
+   blocks_open(tb, 1);
+   *hot.reached = 0;
+   return NULL;
+}
+
+const struct insn* edges_access(unsigned number, const struct insn* insn)
+{
+   if (number != hot.vcpu) {
+      if (!vcpus[number].seen)
+         return NULL;
+      take_over(number);
+   }
+   if (!hot.tb || !vcpu->translates)
+      return NULL;
+   if (insn->code == hot.code)
+      return insn;
+   /* QEMU tries the instruction again in a block of its own, of which it shows no more than its references. That block
+      may have been translated at another address. */
+   u64 pc = insn->code->pc + insn->offset;
+   int at = index_of(hot.tb, hot.tb->pc + ((pc - hot.tb->pc) & 4095));
+   if (at < 0 || (unsigned)at + 1 < blocks_done()) {
+      counters[FR_UNKNOWN_EDGES]++;
+      return NULL;
+   }
+   vcpu->stop = at + 1;
+   *hot.reached = 0;
+   edges_see_next();
+   return &hot.code->insn[at];
+}
+
+/* An instruction that is no mere reference is about to run. */
+void edges_special(unsigned number, const struct insn* insn)
+{
+   if (insn->does & DOES_MARK)
+      main_mark(arch->mark(insn));
+   if (!recording || number != hot.vcpu || (hot.tb && hot.code != insn->code))
+      return;
+   if (insn->does & DOES_CALL)
+      names_call();
+   if (insn->does & DOES_REGISTERS) {
+      vcpu->event = (struct event){ .does = insn->does, .index = insn->index };
+      arch->before(insn, hot.tb ? hot.tb->pc + insn->offset : 0);
+      edges_see_next();
+   }
+}

@@ -1,0 +1,302 @@
+/* This file is part of farreach, a laboratory for virtual-memory address translation.
+   Copyright (C) the farreach developers.
+   SPDX-License-Identifier: GPL-2.0-or-later
+   It is loaded into QEMU, so this directory is under the GNU GPL (../LICENSE-GPL-2), version 2 or later. */
+
+/* The parts of the recorder of whole systems. All callbacks run in one host thread (`-accel tcg,thread=single`), so
+   there is one state of all, without locks.
+
+     ring.c        the stream: chunks, records, waiting for the reader
+     blocks.c      translation blocks, their execution shapes, the two callbacks that run all the time
+     edges.c       where an execution ended; processors, exceptions
+     tables.c      guest RAM, the tables watched in it
+     walk.c        pages that are known
+     spaces.c      registers of translation, address spaces, invalidations
+     registers.c   registers by name, places where exceptions begin
+     x86.c, aarch64.c  instructions that matter, formats of tables
+     names.c       names of programs
+     check.c       a count beside the stream, for tests
+     main.c        arguments, installation, begin and end */
+
+#ifndef FARREACH_RECORDER_H
+#define FARREACH_RECORDER_H
+
+#include "../valgrind/stream.h"
+#include "api.h"
+
+typedef uint64_t u64;
+typedef uint32_t u32;
+typedef uint16_t u16;
+typedef uint8_t  u8;
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#define ADDRESS_MASK ((1ULL << FR_ADDRESS_BITS) - 1)
+#define MAX_VCPUS    64
+#define MAX_REFS     64   /* most references of a piece of the stream; an execution with more is several */
+#define KNOWN        8192 /* pages in each table of known ones */
+
+/* ---- Blocks ---- */
+
+/* What an instruction does beside its references. */
+enum does {
+   DOES_REPEAT = 1,   /* it can begin again with nothing between: a branch to itself, or one with STRING */
+   DOES_STRING = 2,   /* it goes on where it stopped: rep */
+   DOES_ROOT_0 = 4, DOES_ROOT_1 = 8, DOES_CONTROL = 16, DOES_MODE = 32, /* writes what decides translation */
+   DOES_INVALIDATE = 64, DOES_VECTORS = 128, DOES_CALL = 256, DOES_MARK = 512,
+   DOES_REGISTERS = DOES_ROOT_0 | DOES_ROOT_1 | DOES_CONTROL | DOES_MODE | DOES_INVALIDATE | DOES_VECTORS,
+   DOES_SPECIAL = DOES_REGISTERS | DOES_CALL | DOES_MARK
+};
+
+/* An instruction of a translation. */
+struct insn {
+   struct code* code;
+   u16 index, does, offset; /* offset: from the first, in bytes */
+   u8  length, bytes[15];
+};
+
+/* A state of an execution: the references so far. The root of a piece has none. */
+struct node {
+   struct node*       next;  /* the last successor seen, never NULL */
+   const struct insn* insn;  /* of its last reference */
+   u32                info;  /* and what QEMU says of that */
+   u32                last;  /* greatest offset in a page at which the reference does not cross into the next */
+   u64*               known; /* pages where nothing is to be done for such a reference */
+   u64                word;  /* block word of an execution that ends here and with the translation block; 0: none yet */
+   u64                tally;
+   struct node*       parent;
+   struct node*       children;
+   struct node*       sibling;
+   struct end*        ends;
+   u16                depth; /* references so far */
+   u16                first; /* first instruction of the piece */
+   u8                 shift;
+   bool               store;
+};
+
+/* Executions that end in a state, before this instruction. */
+struct end {
+   struct end* next;
+   unsigned    instrs;
+   u64         word, tally;
+};
+
+/* Classes of translation blocks. Those that need no more than a comparison have the half of the addresses that they are
+   in; others are never what the state of the recorder asks for. */
+enum { CLASS_LOWER, CLASS_UPPER, CLASS_SPECIAL, CLASS_NONE };
+
+/* A translation block at an address. */
+struct tb {
+   u64           class;
+   u64           known;      /* stamp under which it is the one that runs, and its own pages are known */
+   struct node   root;       /* of executions from the first instruction on */
+   struct code*  code;
+   u64           pc, end;
+   u32           half;
+   int           vector;     /* the exception that begins here, -1: none */
+   struct tb*    next;       /* of the same code, at another address */
+   struct tb*    same_start; /* of a bucket of places */
+   struct piece* pieces;     /* roots of pieces that begin elsewhere */
+};
+
+/* What QEMU translated. It keeps translations by physical address, so one can run at several virtual ones: a library in
+   two processes, or a kernel that began to run where it is loaded. */
+struct code {
+   struct tb*   now;         /* the address at which it ran last */
+   struct tb*   tbs;
+   u64          hash, pc;    /* pc: where it was translated */
+   struct code* chain;       /* of a bucket */
+   u32          instrs, bytes;
+   bool         doubled;     /* it is at two addresses of one space */
+   struct insn  insn[];
+};
+
+/* What the two callbacks use all the time. */
+struct hot {
+   u64*         at;       /* the next word */
+   u64*         head;     /* block word of the piece in progress, NULL: none */
+   u64*         limit;    /* a block that begins behind it may not fit */
+   struct node* node;
+   struct tb*   tb;
+   struct code* code;     /* of tb */
+   u64*         reached;  /* the code whose last instruction the processor began */
+   u64          class;    /* of blocks that may begin with no more ado */
+   u64          stamp;    /* of the half that runs, 0: to be looked up */
+   u64          stamps[2];/* of both, in the place behind page numbers */
+   u64          full[2];  /* of both */
+   u64          tally;
+   unsigned     vcpu;
+   bool         checks_all;
+};
+extern struct hot  hot;
+extern struct node nowhere; /* is no successor, and has none */
+
+void       blocks_translated(qemu_plugin_id_t, struct qemu_plugin_tb*);
+struct tb* blocks_at(u64 pc, struct tb* after); /* those that begin there, one after the other */
+struct tb* blocks_run(struct code*, u64 pc);    /* the code runs at this address */
+void       blocks_classify(struct tb*);
+void       blocks_open(struct tb*, unsigned first);
+void       blocks_close(unsigned end);          /* the piece ends before this instruction */
+void       blocks_split(void);
+unsigned   blocks_done(void);
+
+/* ---- Edges, processors ---- */
+
+/* What an instruction that ends a block does to registers and entries. */
+struct event {
+   u32 does, index;
+   u64 value, start, bytes, flags;
+};
+#define FR_NO_INVALIDATE (~0ULL)
+
+struct vcpu {
+   bool          seen;       /* in this recording */
+   bool          introduced; /* to the reader */
+   bool          translates; /* 64-bit paging is on */
+   bool          vectors_stored;
+   u64           root[2], control, mode, efer;
+   u64           idt;
+   struct space* space;
+   unsigned      half;
+   struct event  event;
+   struct tb*    tb;         /* what it was in when another took over, and the first instruction that is not told */
+   unsigned      first;
+   unsigned      stop;       /* the block in progress ended before this instruction; 0: it goes on */
+};
+extern struct vcpu     vcpus[MAX_VCPUS];
+extern struct vcpu*    vcpu; /* the one that runs */
+extern bool            recording;
+extern u64             counters[FR_COUNTERS];
+extern u64             dropped; /* references of instructions that were cut off */
+extern qemu_plugin_u64 edges_reached;
+
+struct tb* edges_begin(unsigned number, struct code*); /* NULL: it is not to be begun */
+const struct insn* edges_access(unsigned number, const struct insn*); /* NULL: it is not recorded */
+void edges_special(unsigned number, const struct insn*);
+void edges_see_next(void);   /* the next block begins through edges_begin */
+void edges_finish_all(void);
+void edges_thread(unsigned number);
+
+/* ---- Tables ---- */
+
+struct frame {
+   u64           word[512]; /* as told last */
+   struct space* owner;     /* of the lower half, the first that was seen */
+   struct space* spaces;    /* whose root is here */
+   u8            levels;    /* bit of each level at which it was used, bit 0: the last */
+   bool          watched, kernel, shared, vectors;
+};
+
+struct walk {
+   u64  pa;
+   bool found;
+};
+
+void  tables_find_ram(void);
+u64   tables_ram_bytes(void);
+u64*  tables_word(u64 pa); /* NULL: no RAM */
+struct frame* tables_use(u64 pa, int level, bool kernel);
+bool  tables_watched(u64 pa);
+bool  tables_has_vectors(u64 pa);
+void  tables_watch_vectors(u64 pa);
+void  tables_stored(const struct walk*, unsigned bytes);
+void  tables_forget(void);
+
+/* ---- Walks ---- */
+
+extern u64 known_loads[KNOWN], known_stores[KNOWN];
+
+u64  canonical(u64 va);
+void walk_known_clear(void);
+void walk_forget_stores(u64 frame);
+bool walk_fetch(u64 pc);
+void walk_access(u32 info, u64 va, unsigned bytes, bool store, struct walk to[2]);
+bool walk_read(u64 va, void* to, unsigned bytes); /* guest memory, without a trace */
+
+/* ---- Spaces, registers ---- */
+
+struct space {
+   u32           number;
+   u64           root, tag, stamp, all;
+   bool          used, emptied; /* the lower half had entries; and has none any more */
+   struct space* chain;
+   struct space* in_frame;
+   struct frame* frame;
+   char          name[64];
+};
+
+void spaces_read_registers(void);
+void spaces_introduce(void);
+void spaces_take_over(void);
+void spaces_after(void);
+void spaces_changed(struct frame*);
+void spaces_all_changed(void);
+bool spaces_root_stored(struct frame*);
+
+enum { REG_GENERAL = 0, REG_ROOT_0 = 32, REG_ROOT_1, REG_CONTROL, REG_MODE, REG_EFER, REG_VECTORS, REG_RETURN, REG_FS,
+       REG_GS, REG_FLAGS, REG_PC, REGISTERS };
+
+void registers_find(void);
+u64  register_value(int which);
+int  vectors_find(u64 pc); /* -1: none begins there */
+void vectors_add(u64 pc, int vector);
+
+/* ---- Architectures ---- */
+
+struct arch {
+   enum fr_arch number;
+   const char*  target;
+   const int*   needs;     /* registers, -1 behind the last */
+   u64          soft_bits; /* of an entry, which say nothing of where it leads */
+   int          status, call, argument; /* registers: of a mark's exit status; of a call: its number, its first argument */
+   void (*decode)(struct insn*);
+   int  (*mark)(const struct insn*); /* 0: it is none */
+   int  (*register_named)(const char* name);
+   bool (*translates)(const struct vcpu*);
+   void (*before)(const struct insn*, u64 pc); /* fills vcpu->event */
+   struct walk (*walk)(u64 va, bool tell);
+   u64  (*root)(u64 value);
+   u64  (*table)(u64 word, int level, u64* bytes); /* that an entry leads to, 0: none */
+   struct frame* (*use_root)(u64 root);
+   unsigned (*lower_entries)(void);
+   u64  (*upper_sign)(void);
+   u64  (*tag)(void);
+   void (*vectors)(void);
+   bool (*fault)(int vector); /* the guest resumes at the instruction that did not happen */
+   bool (*resume)(int vector, u64* pc);
+};
+extern const struct arch x86, aarch64, *arch;
+
+void x86_vectors_loaded(unsigned number, u32 info, u64 va, void*);
+
+/* ---- Names ---- */
+
+void names_call(void);
+void names_entered(struct tb*);
+void names_switched(struct space* from, struct space* to);
+
+/* ---- The stream ---- */
+
+void ring_attach(const char* run_dir);
+void ring_open(void);
+bool ring_is_open(void);
+bool ring_stopped(void);
+u64* ring_record(u32 type, u32 words); /* in front of the piece in progress */
+u64* ring_text(u64* to, const char* text, unsigned bytes);
+void ring_publish(void);
+u32  ring_new_block(void);
+__attribute__((noreturn, format(printf, 1, 2))) void fail(const char* format, ...);
+
+/* ---- Begin, end, the count beside the stream ---- */
+
+extern bool ending;
+void main_mark(int mark);
+void main_ended(void);
+
+void check_on(void);
+void check_processor(unsigned number);
+void check_count(struct qemu_plugin_insn*);
+void check_print(void);
+
+#endif

@@ -1,0 +1,234 @@
+/* This file is part of farreach, a laboratory for virtual-memory address translation.
+   Copyright (C) the farreach developers.
+   SPDX-License-Identifier: GPL-2.0-or-later
+   It is loaded into QEMU, so this directory is under the GNU GPL (../LICENSE-GPL-2), version 2 or later. */
+
+/* Guest RAM, as QEMU has it in this process, and the frames in it that are watched as page tables: the reader has their
+   words, and each store to them is told. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "recorder.h"
+
+#define RAM_NAME   "memfd:memory-backend-memfd"
+#define HIGH       (1ULL << 32)
+#define ARM_BASE   (1ULL << 30)
+#define LARGE_Q35  0xb0000000ULL /* RAM of this size or more has a hole below 4 GB, */
+#define LOW_Q35    0x80000000ULL /* from here on */
+#define LARGE_PC   0xe0000000ULL
+#define LOW_PC     0xc0000000ULL
+
+static u8* ram;
+static u64 ram_bytes, base, low_bytes; /* the first low_bytes are at base, others from HIGH on */
+static struct frame** frames;          /* by place in RAM */
+
+static bool is_q35(void)
+{
+   char  text[65536];
+   FILE* file = fopen("/proc/self/cmdline", "r");
+   if (!file)
+      return false;
+   size_t bytes = fread(text, 1, sizeof text - 1, file);
+   fclose(file);
+   for (size_t i = 0; i < bytes; i++)
+      text[i] = text[i] ? text[i] : ' ';
+   text[bytes] = 0;
+   return strstr(text, "q35") != NULL;
+}
+
+void tables_find_ram(void)
+{
+   char  line[4096];
+   FILE* maps = fopen("/proc/self/maps", "r");
+   if (!maps)
+      fail("cannot read /proc/self/maps, where the guest's memory is looked for");
+   while (fgets(line, sizeof line, maps)) {
+      unsigned long start, end;
+      if (!strstr(line, RAM_NAME) || sscanf(line, "%lx-%lx", &start, &end) != 2)
+         continue;
+      if (ram && (u8*)start != ram + ram_bytes)
+         fail("the guest has several pieces of memory; one is allowed: no NUMA nodes, no slots for more");
+      if (!ram)
+         ram = (u8*)start;
+      ram_bytes += end - start;
+   }
+   fclose(maps);
+   if (!ram)
+      fail("the guest's memory is not found; farreach adds to the command line of QEMU: -object memory-backend-memfd,"
+           "id=farreach-ram,size=SIZE,share=on -machine memory-backend=farreach-ram");
+   low_bytes = ram_bytes;
+   if (arch->number == FR_X86) {
+      bool q35 = is_q35();
+      if (ram_bytes >= (q35 ? LARGE_Q35 : LARGE_PC))
+         low_bytes = q35 ? LOW_Q35 : LOW_PC;
+   } else {
+      base = ARM_BASE;
+   }
+   frames = calloc(ram_bytes >> 12, sizeof *frames);
+   if (!frames)
+      fail("no memory for a table of the guest's frames");
+}
+
+u64 tables_ram_bytes(void)
+{
+   return ram_bytes;
+}
+
+/* Place of a physical address in RAM, ~0: none. */
+static u64 place_of(u64 pa)
+{
+   if (pa - base < low_bytes)
+      return pa - base;
+   if (pa >= HIGH && low_bytes < ram_bytes && pa - HIGH < ram_bytes - low_bytes)
+      return pa - HIGH + low_bytes;
+   return ~0ULL;
+}
+
+u64* tables_word(u64 pa)
+{
+   u64 place = place_of(pa & ~7ULL);
+   return place == ~0ULL ? NULL : (u64*)(ram + place);
+}
+
+static struct frame* frame_at(u64 pa)
+{
+   u64 place = place_of(pa);
+   return place == ~0ULL ? NULL : frames[place >> 12];
+}
+
+bool tables_watched(u64 pa)
+{
+   struct frame* f = frame_at(pa);
+   return f && f->watched;
+}
+
+/* Tells the words of a frame from one to another that are not as told last. Few words that are lie between two that are
+   not, or they are two records. */
+static void tell(struct frame* f, u64 pa, unsigned from, unsigned to)
+{
+   enum { GAP = 2 };
+   const u64* now = tables_word(pa & ~4095ULL);
+   while (true) {
+      while (from < to && now[from] == f->word[from])
+         from++;
+      if (from == to)
+         return;
+      unsigned end = from + 1;
+      for (unsigned i = end; i < to && i <= end + GAP; i++)
+         if (now[i] != f->word[i])
+            end = i + 1;
+      u64* payload = ring_record(FR_ENTRIES, 1 + end - from);
+      payload[0] = (pa & ~4095ULL) + from * 8;
+      memcpy(payload + 1, now + from, (end - from) * 8);
+      memcpy(f->word + from, now + from, (end - from) * 8);
+      from = end;
+   }
+}
+
+static struct frame* made(u64 pa)
+{
+   u64 place = place_of(pa);
+   if (place == ~0ULL)
+      return NULL;
+   struct frame** f = &frames[place >> 12];
+   if (!*f && !(*f = calloc(1, sizeof **f)))
+      fail("no memory for a copy of a page table");
+   return *f;
+}
+
+struct frame* tables_use(u64 pa, int level, bool kernel)
+{
+   struct frame* f = made(pa);
+   if (!f)
+      return NULL;
+   f->levels |= 1 << level;
+   if (kernel)
+      f->kernel = true;
+   else if (!f->owner)
+      f->owner = vcpu->space;
+   else if (f->owner != vcpu->space)
+      f->shared = true;
+   if (!f->watched) {
+      f->watched = true;
+      counters[FR_TABLE_FRAMES]++;
+      walk_forget_stores(pa >> 12);
+      tell(f, pa, 0, 512);
+   }
+   return f;
+}
+
+/* A frame with vectors: stores to it are seen, and not told. */
+void tables_watch_vectors(u64 pa)
+{
+   struct frame* f = made(pa);
+   if (!f)
+      return;
+   f->vectors = true;
+   walk_forget_stores(pa >> 12);
+}
+
+bool tables_has_vectors(u64 pa)
+{
+   struct frame* f = frame_at(pa);
+   return f && f->vectors;
+}
+
+/* A table that no entry names any more. Its frame may become anything. */
+static void unwatch(struct frame* f)
+{
+   if (!f || !f->watched)
+      return;
+   f->watched = false;
+   spaces_changed(f);
+   f->levels = 0;
+   f->owner = NULL;
+   f->shared = f->kernel = false;
+}
+
+/* The program has stored here. */
+void tables_stored(const struct walk* to, unsigned bytes)
+{
+   struct frame* f = to->found ? frame_at(to->pa) : NULL;
+   if (!f)
+      return;
+   if (f->vectors)
+      vcpu->vectors_stored = true, edges_see_next();
+   if (!f->watched)
+      return;
+   unsigned   from = (to->pa & 4095) / 8, end = ((to->pa & 4095) + bytes + 7) / 8;
+   const u64* now = tables_word(to->pa & ~4095ULL);
+   if (memcmp(now + from, f->word + from, (end - from) * 8) == 0)
+      return;
+   blocks_split();
+   bool changed = false;
+   for (unsigned i = from; i < end && f->levels > 1; i++) {
+      u64 before = f->word[i];
+      if ((before & 1) == 0 || ((before ^ now[i]) & ~arch->soft_bits) == 0)
+         continue;
+      changed = true;
+      for (int level = 1; level < 8; level++) {
+         u64 bytes_below = 0, child = f->levels >> level & 1 ? arch->table(before, level, &bytes_below) : 0;
+         for (u64 at = 0; child && at < bytes_below; at += 4096)
+            unwatch(frame_at(child + at));
+      }
+   }
+   tell(f, to->pa, from, end);
+   if (changed)
+      spaces_changed(f);
+   if (f->spaces && spaces_root_stored(f))
+      unwatch(f);
+}
+
+void tables_forget(void)
+{
+   for (u64 i = 0; i < ram_bytes >> 12; i++)
+      if (frames[i]) {
+         frames[i]->watched = false;
+         frames[i]->levels = 0;
+         frames[i]->owner = NULL;
+         frames[i]->shared = frames[i]->kernel = false;
+      }
+   walk_known_clear();
+}

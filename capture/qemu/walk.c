@@ -1,0 +1,119 @@
+/* This file is part of farreach, a laboratory for virtual-memory address translation.
+   Copyright (C) the farreach developers.
+   SPDX-License-Identifier: GPL-2.0-or-later
+   It is loaded into QEMU, so this directory is under the GNU GPL (../LICENSE-GPL-2), version 2 or later. */
+
+/* Walks of the guest's page tables in its RAM, and the pages that need none: those of which the reader has all tables,
+   as long as no way to them changed.
+
+   A page is known under a stamp: that of the address space, or of the kernel's half. Where a way through tables changes,
+   their owner gets another stamp. */
+
+#include <string.h>
+
+#include "recorder.h"
+
+u64 known_loads[KNOWN], known_stores[KNOWN];
+static u64 store_frame[KNOWN]; /* of the page in known_stores */
+
+void walk_known_clear(void)
+{
+   memset(known_loads, 0xff, sizeof known_loads);
+   memset(known_stores, 0xff, sizeof known_stores);
+   spaces_all_changed();
+}
+
+/* Stores to this frame are to be seen from now on. */
+void walk_forget_stores(u64 frame)
+{
+   for (unsigned i = 0; i < KNOWN; i++)
+      if (store_frame[i] == frame)
+         known_stores[i] = ~0ULL;
+}
+
+u64 canonical(u64 va)
+{
+   return (arch->number == FR_X86 ? va : (u64)((int64_t)(va << 8) >> 8)) & ADDRESS_MASK;
+}
+
+static u64 key_of(u64 page)
+{
+   return page | hot.stamps[page >> (FR_ADDRESS_BITS - 13)];
+}
+
+/* Before a block runs. False: its page is not in the tables. */
+bool walk_fetch(u64 pc)
+{
+   u64 page = canonical(pc) >> 12, *slot = &known_loads[page % KNOWN];
+   if (*slot == key_of(page))
+      return true;
+   struct walk to = arch->walk(pc, true);
+   if (to.found && !hot.checks_all)
+      *slot = key_of(page);
+   return to.found;
+}
+
+/* RAM is where it was thought to be: what is loaded is there. Devices store into it unseen, so one difference is
+   none. */
+static void check_ram(u32 info, u64 pa, unsigned bytes)
+{
+   enum { ENOUGH = 256 };
+   static unsigned checked, different;
+   const u64* word = tables_word(pa);
+   if (checked == ENOUGH || !word || bytes > 8 || (pa & 7) + bytes > 8)
+      return;
+   qemu_plugin_mem_value value = qemu_plugin_mem_get_value(info);
+   different += memcmp((const u8*)word + (pa & 7), &value.data, bytes) != 0;
+   if (++checked == ENOUGH && different > ENOUGH / 8)
+      fail("guest memory is not laid out as expected (%u of %u loads differ); x86-64: machines pc and q35, AArch64: virt",
+           different, checked);
+}
+
+/* A reference that was just made: its tables are told, its translation is compared. */
+void walk_access(u32 info, u64 va, unsigned bytes, bool store, struct walk to[2])
+{
+   unsigned pages = 1 + ((va & 4095) + bytes > 4096);
+   bool     is_ram = true;
+   for (unsigned i = 0; i < pages; i++)
+      to[i] = arch->walk(i ? (va | 4095) + 1 : va, true);
+   struct qemu_plugin_hwaddr* at = qemu_plugin_get_hwaddr(info, va);
+   if (at) {
+      u64 pa = qemu_plugin_hwaddr_phys_addr(at);
+      is_ram = !qemu_plugin_hwaddr_is_io(at);
+      counters[FR_DEVICE] += !is_ram;
+      counters[FR_COMPARED]++;
+      counters[FR_DIFFERENT] += !to[0].found || to[0].pa != pa;
+      if (is_ram && !store)
+         check_ram(info, pa, bytes);
+   }
+   if (hot.checks_all || !is_ram)
+      return;
+   for (unsigned i = 0; i < pages; i++) {
+      u64 page = canonical(i ? (va | 4095) + 1 : va) >> 12;
+      if (!to[i].found)
+         continue;
+      if (!store)
+         known_loads[page % KNOWN] = key_of(page);
+      if (store && !tables_watched(to[i].pa) && !tables_has_vectors(to[i].pa)) {
+         known_stores[page % KNOWN] = key_of(page);
+         store_frame[page % KNOWN] = to[i].pa >> 12;
+      }
+   }
+}
+
+bool walk_read(u64 va, void* to, unsigned bytes)
+{
+   u8* out = to;
+   while (bytes > 0) {
+      unsigned    here = 4096 - (va & 4095) < bytes ? 4096 - (va & 4095) : bytes;
+      struct walk at = arch->walk(va, false);
+      u64*        word = at.found ? tables_word(at.pa) : NULL;
+      if (!word)
+         return false;
+      memcpy(out, (u8*)word + (at.pa & 7), here);
+      out += here;
+      va += here;
+      bytes -= here;
+   }
+   return true;
+}
