@@ -2,21 +2,30 @@
 
 use farreach_live::tool;
 use farreach_types::{Context, Error, Result, bail};
-use std::fs;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Makes the folder of the cache, for this user alone.
+/// Makes the folder of the cache, for this user alone. It is this process's as long as the file is open.
 ///
 /// # Errors
 /// It cannot be made, or others can write into it: what lies there is run.
-pub fn open(folder: &Path) -> Result<()> {
+pub fn open(folder: &Path, say: &dyn Fn(&str)) -> Result<File> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.with_context(|| folder.display().to_string())?;
     if let Some(how) = tool::changed_by_others(folder) {
         bail!("{}, which {how}: kernels are kept there; another folder is needed", folder.display());
     }
-    Ok(())
+    let path = folder.join("lock");
+    let place = || path.display().to_string();
+    let file = File::options().write(true).create(true).truncate(false).open(&path).with_context(place)?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        say("waiting for another farreach, which makes a guest");
+        flock(&file, FlockOperation::LockExclusive).with_context(place)?;
+    }
+    Ok(file)
 }
 
 /// A file or folder of the cache, which `make` makes unless it is there: under another name at first, so that it is
@@ -40,6 +49,9 @@ pub fn kept(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     }
 }
 
+/// What the names of folders to work in begin with.
+const WORK: &str = ".work-";
+
 /// A folder to work in, which goes with its value.
 pub struct Work(pub PathBuf);
 
@@ -49,7 +61,9 @@ impl Work {
     /// # Errors
     /// The system's.
     pub fn new(above: &Path) -> Result<Work> {
-        let path = above.join(format!(".work-{}", std::process::id()));
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = above.join(format!("{WORK}{}-{number}", std::process::id()));
         // Of a farreach of this number that was killed.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
@@ -87,9 +101,10 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache");
-        open(&path).unwrap();
+        let file = open(&path, &|_| panic!("nobody has it")).unwrap();
+        drop(file);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(open(&path).unwrap_err().to_string().contains("others can write into"));
+        assert!(open(&path, &|_| ()).unwrap_err().to_string().contains("others can write into"));
     }
 }

@@ -139,7 +139,8 @@ pub fn check_name(package: &str) -> Result<()> {
 /// dpkg-deb on a package.
 fn dpkg_deb(words: &[&str], deb: &Path) -> Result<Command> {
     let mut command = tool::command("dpkg-deb").map_err(Error::System)?;
-    command.args(words).arg(deb).stdin(Stdio::null());
+    // What is wrong shows in its status, and in what tar says.
+    command.args(words).arg(deb).stdin(Stdio::null()).stderr(Stdio::null());
     Ok(command)
 }
 
@@ -156,7 +157,7 @@ pub fn files(deb: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let mut listing = dpkg_deb(&["--fsys-tarfile"], deb)?.stdout(Stdio::piped()).spawn().context("dpkg-deb")?;
     let mut tar = tool::command("tar").map_err(Error::System)?;
     let input = listing.stdout.take().context("dpkg-deb has no output")?;
-    let mut names = tar.arg("-t").stdin(input).stdout(Stdio::piped()).spawn().context("tar")?;
+    let mut names = tar.arg("-t").stdin(input).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("tar")?;
     let lines = BufReader::new(names.stdout.take().context("tar has no output")?).lines();
     let found = lines.map_while(std::io::Result::ok).filter(|line| wanted(line)).collect();
     let (listed, named) = (listing.wait().context("dpkg-deb")?, names.wait().context("tar")?);

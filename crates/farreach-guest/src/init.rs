@@ -8,7 +8,9 @@ use std::path::Path;
 /// The script. It lies with all that farreach puts into a root.
 pub const SCRIPT: &str = "/farreach/init";
 /// The shell.
-pub const SHELL: &str = "/farreach/busybox";
+pub const SHELL: &str = "/farreach/sh";
+/// All other programs that the script needs.
+pub const BUSYBOX: &str = "/farreach/busybox";
 /// The program that executes marks.
 pub const MARK: &str = "/farreach/mark";
 /// What the command's standard input is, if it is a file.
@@ -50,9 +52,9 @@ pub fn script(command: &[OsString], directory: &Path, console: &str, input: &Inp
     let device = format!("/dev/{console}");
     let mut text = format!(
         "\
-#!{SHELL} sh
+#!{SHELL}
 # The first process of a guest of farreach.
-b={SHELL}
+b={BUSYBOX}
 export PATH={PATH} HOME=/root
 $b mount -t devtmpfs dev /dev
 $b mkdir -p /proc /sys /dev/pts /dev/shm /run /tmp /root
@@ -80,13 +82,24 @@ exec > {device} 2>&1
     }
     text.extend(b"\ncd ");
     text.extend(quoted(directory.as_os_str()));
-    text.extend(format!("\n{MARK} begin\n").into_bytes());
-    if let Input::Terminal { .. } = input {
-        text.extend(b"$b setsid -c ");
+    // In the place of a shell of its own: so it is a program, and nothing that the shell does itself.
+    match input {
+        // On a terminal it has the right to stop and continue others. What does that would run its own programs first.
+        Input::Terminal { .. } => {
+            text.extend(b"\nprogram=$(type -P ");
+            text.extend(quoted(&command[0]));
+            text.extend(b") || program=");
+            text.extend(quoted(&command[0]));
+            text.extend(format!("\n{MARK} begin\n(exec $b setsid -c \"$program\"").into_bytes());
+        }
+        _ => {
+            text.extend(format!("\n{MARK} begin\n(exec ").into_bytes());
+            text.extend(quoted(&command[0]));
+        }
     }
-    for word in command {
-        text.extend(quoted(word));
+    for word in &command[1..] {
         text.push(b' ');
+        text.extend(quoted(word));
     }
     let from = match input {
         Input::Terminal { .. } => &device,
@@ -95,8 +108,7 @@ exec > {device} 2>&1
     };
     text.extend(
         format!(
-            "\
-< {from}
+            " < {from})
 status=$?
 {MARK} status $status
 {MARK} end
@@ -135,11 +147,14 @@ mod tests {
     fn the_script_marks_the_command_and_nothing_else() {
         let text = script(&["ls".into(), "it's".into()], Path::new("/a b"), "ttyS0", &Input::Nothing);
         let text = String::from_utf8(text).unwrap();
-        let command = "cd '/a b'\n/farreach/mark begin\n'ls' 'it'\\''s' < /dev/null\nstatus=$?\n/farreach/mark status";
+        let command = "cd '/a b'\n/farreach/mark begin\n(exec 'ls' 'it'\\''s' < /dev/null)\nstatus=$?\n";
         assert!(text.contains(command), "{text}");
         let terminal = Input::Terminal { kind: "xterm".into(), size: (24, 80) };
         let text = String::from_utf8(script(&["sh".into()], Path::new("/"), "ttyS0", &terminal)).unwrap();
-        assert!(text.contains("rows 24 cols 80\n") && text.contains("$b setsid -c 'sh' < /dev/ttyS0"), "{text}");
+        assert!(
+            text.contains("rows 24 cols 80\n") && text.contains("(exec $b setsid -c \"$program\" < /dev/ttyS0)"),
+            "{text}"
+        );
         // A shell takes it.
         let done = Command::new("sh").args(["-n", "-c", &text]).output().unwrap();
         assert!(done.status.success(), "{done:?}");

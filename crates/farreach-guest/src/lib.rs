@@ -8,7 +8,6 @@
 //! This crate owns what a guest is made of. It must not know recording, machines or terminals: it returns a command
 //! line.
 
-mod busybox;
 mod cache;
 mod cpio;
 mod debian;
@@ -17,12 +16,13 @@ mod init;
 mod kernel;
 pub mod qemu;
 mod root;
+mod tools;
 mod tree;
 
 pub use init::Input;
 pub use kernel::kept_in as kernels_in;
 
-use farreach_live::{Folder, plugin_dir};
+use farreach_live::{Folder, mark_program};
 use farreach_types::addr::Bytes;
 use farreach_types::event::Arch;
 use farreach_types::{Context, Result, ensure};
@@ -57,8 +57,8 @@ pub struct Guest {
     pub processors: u32,
     /// More arguments of the kernel.
     pub append: String,
-    /// Whether time is the number of instructions, so that two runs are equal.
-    pub icount: bool,
+    /// Whether its time is that of this machine, and not the number of its instructions. See [`qemu::Time`].
+    pub real_time: bool,
     /// Program and arguments.
     pub command: Vec<OsString>,
     /// The folder in which the command begins, made if it is not in the root.
@@ -102,10 +102,11 @@ impl Guest {
         self.check()?;
         let qemu = qemu::find(self.arch)?;
         let mark = mark_program(self.arch)?;
-        cache::open(cache)?;
+        let lock = cache::open(cache, say)?;
         let apt = debian::Apt::new(cache, self.arch, say);
         let kernel = kernel::find(self.kernel.as_deref(), self.arch, cache, &apt)?;
         let (tree, archive) = root::make(self, system.console, &mark, cache, &apt, say)?;
+        drop(lock);
         let memory = self.memory(tree.bytes() + archive.as_ref().map_or(0, |archive| 4 * archive.1))?;
         let folder = Folder::create(&std::env::temp_dir()).context("a folder for the guest")?;
         let root = folder.path().join("root");
@@ -126,7 +127,11 @@ impl Guest {
             memory,
             processors: self.processors,
             append: &self.append,
-            icount: self.icount,
+            time: match &self.input {
+                _ if self.real_time => qemu::Time::Real,
+                Input::Terminal { .. } => qemu::Time::WaitingInstructions,
+                _ => qemu::Time::Instructions,
+            },
         };
         let command = system.command(&boot, init::SCRIPT);
         let about = format!("{}, Linux {}", self.arch.name(), kernel.version);
@@ -169,14 +174,4 @@ impl Guest {
             None => Ok(MEMORY.max(needed)),
         }
     }
-}
-
-/// The program that executes marks in guests of an instruction set. It lies beside the plugin.
-///
-/// # Errors
-/// It is not there.
-pub fn mark_program(arch: Arch) -> Result<PathBuf> {
-    let path = plugin_dir(None)?.join(format!("farreach-mark-{}", arch.name()));
-    ensure!(path.is_file(), "{} is not there; '{}' builds it", path.display(), qemu::TURN_ON);
-    Ok(path)
 }

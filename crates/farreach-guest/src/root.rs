@@ -3,8 +3,9 @@
 use crate::cache::{Work, kept};
 use crate::debian::{self, Apt};
 use crate::init::{self, Input};
+use crate::tools::{BUSYBOX, SHELL, programs};
 use crate::tree::{Entry, Tree};
-use crate::{Guest, NotFound, busybox, host};
+use crate::{Guest, NotFound, host};
 use farreach_types::event::Arch;
 use farreach_types::{Context, Result, ensure};
 use std::ffi::OsStr;
@@ -81,9 +82,10 @@ fn check_archive(path: &Path) -> Result<()> {
 
 /// The files that every guest has.
 fn own_files(tree: &mut Tree, guest: &Guest, console: &str, mark: &Path, cache: &Path, apt: &Apt) -> Result<()> {
-    let file = |path: &Path| fs::read(path).with_context(|| path.display().to_string());
-    tree.put(init::MARK, Entry::file(0o755, file(mark)?));
-    tree.put(init::SHELL, Entry::file(0o755, file(&busybox::find(guest.arch, cache, apt)?)?));
+    let mark = fs::read(mark).with_context(|| mark.display().to_string())?;
+    tree.put(init::MARK, Entry::file(0o755, mark));
+    tree.put(init::SHELL, Entry::file(0o755, SHELL.read(guest.arch, cache, apt)?));
+    tree.put(init::BUSYBOX, Entry::file(0o755, BUSYBOX.read(guest.arch, cache, apt)?));
     let script = init::script(&guest.command, &guest.directory, console, &guest.input);
     tree.put(init::SCRIPT, Entry::file(0o755, script));
     if let Input::Bytes(bytes) = &guest.input {
@@ -95,7 +97,7 @@ fn own_files(tree: &mut Tree, guest: &Guest, console: &str, mark: &Path, cache: 
     Ok(())
 }
 
-/// What a root lacks to run programs: names of users, and the programs that busybox is.
+/// What a root lacks to run programs: names of users, a shell, and the programs that busybox is.
 fn fill(tree: &mut Tree, guest: &Guest, cache: &Path, apt: &Apt) -> Result<()> {
     for (path, text) in [
         ("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n"),
@@ -104,11 +106,11 @@ fn fill(tree: &mut Tree, guest: &Guest, cache: &Path, apt: &Apt) -> Result<()> {
     ] {
         tree.put_if_absent(path, Entry::file(0o644, text));
     }
-    let shell = busybox::find(guest.arch, cache, apt)?;
-    let shell = fs::read(&shell).with_context(|| shell.display().to_string())?;
-    for name in busybox::programs(&shell) {
+    let shells = ["sh", "bash"].map(|name| (name.to_owned(), init::SHELL));
+    let others = programs(&BUSYBOX.read(guest.arch, cache, apt)?).into_iter().map(|name| (name, init::BUSYBOX));
+    for (name, target) in shells.into_iter().chain(others) {
         if in_path(tree, OsStr::new(&name)).is_none() {
-            tree.put(Path::new("/bin").join(name), Entry::link(init::SHELL));
+            tree.put(Path::new("/bin").join(name), Entry::link(target));
         }
     }
     Ok(())

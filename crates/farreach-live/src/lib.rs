@@ -67,7 +67,7 @@ pub use recorder::{Exit, Recorder, Report};
 pub use scan::huge_pages;
 pub use signals::send;
 pub use signals::{Watch, end_with_parent, full_files_are_errors};
-pub use system_recorder::{Begin, PLUGIN, PLUGIN_VARIABLE, SystemOptions, SystemReport, plugin_dir};
+pub use system_recorder::{Begin, PLUGIN, PLUGIN_VARIABLE, SystemOptions, SystemReport, mark_program, plugin_dir};
 pub use wait::{own_cpu, own_user};
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use farreach_types::Result;
+use farreach_types::event::Arch;
 use serde::Serialize;
 
 use super::advice::keep_freed_memory;
@@ -73,6 +74,15 @@ pub struct SystemReport {
 pub fn plugin_dir(given: Option<&Path>) -> Result<PathBuf> {
     let hint = "build it with 'make system' (it needs QEMU 9.2 or newer; Debian 12 has it in its backports)";
     directory_of(PLUGIN, "recorder of whole systems", given, PLUGIN_VARIABLE, "qemu", hint)
+}
+
+/// The program that executes marks in a guest of this instruction set; it lies beside the plugin.
+///
+/// # Errors
+/// It is not there; the message says how to build it.
+pub fn mark_program(arch: Arch) -> Result<PathBuf> {
+    let (name, hint) = (format!("farreach-mark-{}", arch.name()), "build it with 'make system'");
+    Ok(directory_of(&name, "marks of guests", None, PLUGIN_VARIABLE, "qemu", hint)?.join(name))
 }
 
 impl Recorder {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use farreach_guest::{Guest, Input, NotFound, qemu};
-use farreach_live::{Begin, Options};
+use farreach_live::{Begin, Options, plugin_dir};
 use farreach_types::addr::Bytes;
 use farreach_types::event::Arch;
 use std::ffi::OsString;
@@ -110,9 +110,10 @@ struct SystemOptions {
     /// More arguments of its kernel, such as pti=on or transparent_hugepage=never
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
     append: String,
-    /// Its time is the number of instructions, and nothing in it is random: two runs are equal
+    /// Its time is that of this machine. Without, a nanosecond is an instruction: two runs are equal, and a guest that
+    /// is slow while it is recorded has no more interrupts of its timer for that
     #[arg(long)]
-    icount: bool,
+    real_time: bool,
     /// Where recording begins: `boot`, `command`, or after N instructions, such as 2G
     #[arg(long, value_name = "boot|command|N", default_value = "command", value_parser = from)]
     from: Begin,
@@ -140,6 +141,7 @@ pub fn run(args: GuestArgs) -> Result<ExitCode> {
 impl SystemOptions {
     /// Makes the guest.
     fn recorded(&self, command: &[OsString]) -> Result<Recorded> {
+        plugin_dir(None)?;
         let arch = Arch::ALL.into_iter().find(|arch| arch.name() == self.arch);
         let input = input()?;
         let mut run = Options::default();
@@ -155,7 +157,7 @@ impl SystemOptions {
             memory: self.memory.map(|memory| memory.0),
             processors: self.processors,
             append: self.append.clone(),
-            icount: self.icount,
+            real_time: self.real_time,
             command: command.to_owned(),
             directory: std::env::current_dir().context("the working directory")?,
             input,

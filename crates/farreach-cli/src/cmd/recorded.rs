@@ -3,7 +3,7 @@
 use super::common::note;
 use super::program;
 use super::terminal::Terminal;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use farreach_guest::{Prepared, qemu};
 use farreach_live::{Begin, Options, Recorder, Report, SystemOptions, plugin_dir};
@@ -96,6 +96,7 @@ impl Recorded {
             plugin_dir(None)?;
             Some(system.check.options(system.from, Options::default()))
         } else {
+            ensure!(system.check.check == Check::Pages, "--check all needs --system: it compares with QEMU");
             None
         };
         let terminal = system.system.then(Terminal::keep);

@@ -95,10 +95,14 @@ pub fn simulate(args: &SimulationArgs, recorded: impl FnOnce() -> Result<Recorde
     let mut alignment = args.lab.alignment()?;
     let clock = Instant::now();
     let mut images = Images::default();
-    let (report, early) = feed::recorded(|| recorded.start(), args.lab.limit(), |batch| {
-        images.see(&batch);
-        Ok((lab.feed(alignment.apply(batch)?)?, lab.progress()))
-    })?;
+    let (report, early) = feed::recorded(
+        || recorded.start(),
+        args.lab.limit(),
+        |batch| {
+            images.see(&batch);
+            Ok((lab.feed(alignment.apply(batch)?)?, lab.progress()))
+        },
+    )?;
     let early = early::finish(early, |cuts| lab.finish_or_cut(cuts))?;
     if args.timing {
         let (recorder, own, wall) = (report.cpu.as_secs_f64(), own_cpu().as_secs_f64(), clock.elapsed().as_secs_f64());

@@ -1,0 +1,112 @@
+//! Guests are booted in QEMU, without a recorder. Only `make system-test` does that: it sets the variable, and has
+//! fetched what is needed.
+
+use farreach_guest::{Guest, Input};
+use farreach_types::event::Arch;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const VARIABLE: &str = "FARREACH_SYSTEM_TEST";
+
+/// Where kernels are kept, unless this is not to be done.
+fn cache() -> Option<PathBuf> {
+    if std::env::var_os(VARIABLE).is_none() {
+        eprintln!("skipped: make system-test boots guests");
+        return None;
+    }
+    Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests"))
+}
+
+fn guest(arch: Arch, command: &[&str]) -> Guest {
+    Guest {
+        arch,
+        kernel: None,
+        roots: Vec::new(),
+        packages: Vec::new(),
+        copies: Vec::new(),
+        memory: None,
+        processors: 1,
+        append: String::new(),
+        real_time: false,
+        command: command.iter().map(Into::into).collect(),
+        directory: "/a folder".into(),
+        input: Input::Nothing,
+    }
+}
+
+/// What the guest says on its console.
+fn boot(guest: &Guest, cache: &Path) -> String {
+    let prepared = guest.prepare(cache, &|line| eprintln!("{line}")).unwrap();
+    let line = &prepared.command;
+    let run = Command::new(&line[0]).args(&line[1..]).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let Output { status, stdout, .. } = run.unwrap();
+    assert!(status.success());
+    String::from_utf8(stdout).unwrap()
+}
+
+#[test]
+fn a_command_runs_alone_on_the_console_of_both_architectures() {
+    let Some(cache) = cache() else { return };
+    for arch in [Arch::X86, Arch::Aarch64] {
+        let script = "uname -m; pwd; echo \"$1\"; cat; nproc; ls -1 /farreach; test -d /proc/1 && exit 7";
+        let said = boot(&guest(arch, &["sh", "-c", script, "sh", "it's $HOME"]), &cache);
+        let expected = format!("{}\n/a folder\nit's $HOME\n1\nbusybox\ninit\nmark\nsh\n", arch.name());
+        assert_eq!(said, expected, "nothing else, and no line is ended as on a terminal");
+    }
+}
+
+#[test]
+fn a_guest_has_what_it_was_given() {
+    let Some(cache) = cache() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("hello"), "from a folder\n").unwrap();
+    let script = "cat /hello; cat; nproc; grep -c . /proc/cmdline; /usr/bin/env true && grep -o quiet.* /proc/cmdline";
+    let made = Guest {
+        roots: vec![folder.path().into()],
+        copies: vec!["/usr/bin/env".into()],
+        processors: 2,
+        append: "pti=on".into(),
+        input: Input::Bytes(b"from a file\n".to_vec()),
+        ..guest(Arch::X86, &["sh", "-c", script])
+    };
+    let said = boot(&made, &cache);
+    assert_eq!(said, "from a folder\nfrom a file\n2\n1\nquiet panic=-1 rdinit=/farreach/init no_timer_check pti=on\n");
+}
+
+#[test]
+fn two_runs_are_equal_to_the_instruction() {
+    let Some(cache) = cache() else { return };
+    // The time in nanoseconds is the number of instructions; random numbers and addresses are the same.
+    let script = "cat /proc/uptime /proc/self/maps /proc/sys/kernel/random/uuid; date +%s; ls -l /proc/self/exe";
+    for arch in [Arch::X86, Arch::Aarch64] {
+        let [one, other] = [0, 1].map(|_| boot(&guest(arch, &["sh", "-c", script]), &cache));
+        assert!(one.lines().count() > 8, "{one}");
+        assert_eq!(one, other);
+    }
+}
+
+#[test]
+fn packages_of_another_architecture_run() {
+    let Some(cache) = cache() else { return };
+    let made = Guest { packages: vec!["xz-utils".into()], ..guest(Arch::Aarch64, &["sh", "-c", ""]) };
+    let script = "xz --version | head -n 1 | cut -d ' ' -f 1,2; xz -c /usr/bin/xz | xz -d | cmp - /usr/bin/xz && echo same; \
+                  test -e /usr/bin/perl && echo perl";
+    let made = Guest { command: ["sh", "-c", script].map(Into::into).into(), ..made };
+    assert_eq!(boot(&made, &cache), "xz (XZ\nsame\n");
+}
+
+#[test]
+fn what_a_guest_lacks_is_said_before_it_boots() {
+    let Some(cache) = cache() else { return };
+    let refused = |guest: Guest| guest.prepare(&cache, &|_| ()).err().unwrap().to_string();
+    let why = refused(guest(Arch::Aarch64, &["no-such-program"]));
+    assert!(why.contains("does not have 'no-such-program'; programs of this machine do not run on aarch64"), "{why}");
+    let why = refused(guest(Arch::X86, &["no-such-program"]));
+    assert!(why.contains("does not have 'no-such-program', nor this machine"), "{why}");
+    let why = refused(Guest { memory: Some(64 << 20), ..guest(Arch::X86, &["true"]) });
+    assert_eq!(why, "--memory 64M: whole megabytes from 128M on are allowed");
+    let why = refused(Guest { roots: vec!["/nowhere".into()], ..guest(Arch::X86, &["true"]) });
+    assert!(why.starts_with("--root /nowhere: "), "{why}");
+    let why = refused(Guest { packages: vec!["no-such-package-at-all".into()], ..guest(Arch::X86, &["true"]) });
+    assert!(why.contains("Unable to locate package no-such-package-at-all"), "{why}");
+}
