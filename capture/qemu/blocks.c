@@ -211,29 +211,30 @@ static __attribute__((noinline)) void access_slowly(unsigned number, u32 info, u
    }
 }
 
-/* Of a reference that its predecessor had as successor, to a page where nothing is to be done. */
-#define ACCESS(a)                                                                                                  \
-   struct node* n = hot.node->next;                                                                                \
-   u64          page = (a) >> 12;                                                                                  \
-   if (likely(n->insn == user && n->info == info && (va & 4095) <= n->last                                         \
-              && n->known[page % KNOWN] == (page | hot.stamps[page >> (FR_ADDRESS_BITS - 13)]))) {                 \
-      *hot.at++ = (a);                                                                                             \
-      hot.node = n;                                                                                                \
-      return;                                                                                                      \
-   }                                                                                                               \
-   access_slowly(number, info, va, user)
+/* A reference that its predecessor had as successor, to a page where nothing is to be done, is a word. */
+static inline __attribute__((always_inline)) bool access_quickly(u32 info, u64 va, u64 a, const struct insn* insn)
+{
+   struct node* n = hot.node->next;
+   u64          page = a >> 12;
+   if (unlikely(n->insn != insn || n->info != info || (va & 4095) > n->last
+                || n->known[page % KNOWN] != (page | hot.stamps[a >> (FR_ADDRESS_BITS - 1)])))
+      return false;
+   *hot.at++ = a;
+   hot.node = n;
+   return true;
+}
 
 static void on_access_x86(unsigned number, u32 info, u64 va, void* user)
 {
-   u64 a = va & ADDRESS_MASK;
-   ACCESS(a);
+   if (!access_quickly(info, va, va & ADDRESS_MASK, user))
+      access_slowly(number, info, va, user);
 }
 
 /* The top byte is ignored, and bit 55 decides the half. */
 static void on_access_aarch64(unsigned number, u32 info, u64 va, void* user)
 {
-   u64 a = (u64)((int64_t)(va << 8) >> 8) & ADDRESS_MASK;
-   ACCESS(a);
+   if (!access_quickly(info, va, (u64)((int64_t)(va << 8) >> 8) & ADDRESS_MASK, user))
+      access_slowly(number, info, va, user);
 }
 
 static void on_special(unsigned number, void* user)

@@ -35,7 +35,7 @@ typedef uint8_t  u8;
 #define ADDRESS_MASK ((1ULL << FR_ADDRESS_BITS) - 1)
 #define MAX_VCPUS    64
 #define MAX_REFS     64   /* most references of a piece of the stream; an execution with more is several */
-#define KNOWN        8192 /* pages in each table of known ones */
+#define KNOWN        65536/* pages in each table of known ones */
 
 /* ---- Blocks ---- */
 
@@ -195,7 +195,9 @@ struct walk {
 
 void  tables_find_ram(void);
 u64   tables_ram_bytes(void);
-u64*  tables_word(u64 pa); /* NULL: no RAM */
+u64*  tables_word(u64 pa);  /* NULL: no RAM */
+u64   tables_place(u64 pa); /* in RAM, ~0: none */
+void  walk_has_ram(u64 bytes);
 struct frame* tables_use(u64 pa, int level, bool kernel);
 bool  tables_watched(u64 pa);
 bool  tables_has_vectors(u64 pa);
@@ -209,7 +211,7 @@ extern u64 known_loads[KNOWN], known_stores[KNOWN];
 
 u64  canonical(u64 va);
 void walk_known_clear(void);
-void walk_forget_stores(u64 frame);
+void walk_forget_stores(u64 place);
 bool walk_fetch(u64 pc);
 void walk_access(u32 info, u64 va, unsigned bytes, bool store, struct walk to[2]);
 bool walk_read(u64 va, void* to, unsigned bytes); /* guest memory, without a trace */
