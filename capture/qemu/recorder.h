@@ -126,7 +126,7 @@ struct hot {
    u64          stamps[2];/* of both, in the place behind page numbers */
    u64          full[2];  /* of both */
    u64          tally;
-   unsigned     vcpu;
+   const void*  state;    /* QEMU's of the processor that runs */
    bool         checks_all;
 };
 extern struct hot  hot;
@@ -154,9 +154,9 @@ struct vcpu {
    bool          seen;       /* in this recording */
    bool          introduced; /* to the reader */
    bool          translates; /* 64-bit paging is on */
-   bool          vectors_stored;
+   const void*   state;      /* QEMU's */
+   u64           reached;    /* the code whose last instruction it began, while another runs */
    u64           root[2], control, mode, efer;
-   u64           idt;
    struct space* space;
    unsigned      half;
    struct event  event;
@@ -168,15 +168,17 @@ extern struct vcpu     vcpus[MAX_VCPUS];
 extern struct vcpu*    vcpu; /* the one that runs */
 extern bool            recording;
 extern u64             counters[FR_COUNTERS];
+extern bool            vectors_stored;
 extern u64             dropped; /* references of instructions that were cut off */
 extern qemu_plugin_u64 edges_reached;
 
-struct tb* edges_begin(unsigned number, struct code*); /* NULL: it is not to be begun */
-const struct insn* edges_access(unsigned number, const struct insn*); /* NULL: it is not recorded */
-void edges_special(unsigned number, const struct insn*);
+struct tb* edges_begin(const void* state, struct code*); /* NULL: it is not to be begun */
+const struct insn* edges_access(const void* state, const struct insn*); /* NULL: it is not recorded */
+void edges_special(const struct insn*);
 void edges_see_next(void);   /* the next block begins through edges_begin */
 void edges_finish_all(void);
-void edges_thread(unsigned number);
+void edges_thread(void);
+extern unsigned edges_processors;
 
 /* ---- Tables ---- */
 
@@ -297,7 +299,6 @@ void main_mark(int mark);
 void main_ended(void);
 
 void check_on(void);
-void check_processor(unsigned number);
 void check_count(struct qemu_plugin_insn*);
 void check_print(void);
 

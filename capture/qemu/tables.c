@@ -194,7 +194,7 @@ void tables_stored(const struct walk* to, unsigned bytes)
    if (!f)
       return;
    if (f->vectors)
-      vcpu->vectors_stored = true, edges_see_next();
+      vectors_stored = true, edges_see_next();
    if (!f->watched)
       return;
    unsigned   from = (to->pa & 4095) / 8, end = ((to->pa & 4095) + bytes + 7) / 8;
