@@ -133,7 +133,7 @@ void blocks_close(unsigned end)
    unsigned     first = n->first;
    while (n->parent && n->insn->index >= end && n->insn->index >= first) {
       *--hot.at = 0;
-      dropped++;
+      check_left(0, 1);
       n = n->parent;
    }
    if (end < first)
@@ -208,6 +208,7 @@ static __attribute__((noinline)) void access_slowly(const void* state, u32 info,
    insn = edges_access(state, insn);
    if (!insn) {
       counters[FR_UNTRANSLATED]++;
+      check_left(0, 1);
       return;
    }
    if (hot.node->depth == MAX_REFS)

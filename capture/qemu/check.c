@@ -14,7 +14,7 @@ struct counts { u64 instrs, refs; };
 
 static bool            on;
 static qemu_plugin_u64 instrs, refs;
-u64                    check_stream_instrs, check_stream_refs;
+static struct counts   sum, begin; /* of the stream; QEMU's where it began */
 
 void check_on(void)
 {
@@ -31,12 +31,30 @@ void check_count(struct qemu_plugin_insn* insn)
    qemu_plugin_register_vcpu_mem_inline_per_vcpu(insn, QEMU_PLUGIN_MEM_RW, QEMU_PLUGIN_INLINE_ADD_U64, refs, 1);
 }
 
-void check_print(void)
+void check_left(int more_instrs, int more_refs)
 {
-   struct counts sum = { 0, 0 };
+   sum.instrs -= more_instrs;
+   sum.refs -= more_refs;
+}
+
+void check_begin(void)
+{
+   if (on)
+      begin = *(const struct counts*)qemu_plugin_scoreboard_find(instrs.score, 0);
+}
+
+void check_end(void)
+{
    if (!on)
       return;
-   sum = *(const struct counts*)qemu_plugin_scoreboard_find(instrs.score, 0);
-   fprintf(stderr, "farreach: QEMU began %llu instructions, made %llu references\n", (unsigned long long)sum.instrs,
-           (unsigned long long)sum.refs);
+   const struct counts* now = qemu_plugin_scoreboard_find(instrs.score, 0);
+   sum.instrs += now->instrs - begin.instrs;
+   sum.refs += now->refs - begin.refs;
+}
+
+void check_print(void)
+{
+   if (on)
+      fprintf(stderr, "farreach: by QEMU's count the stream has instrs %llu refs %llu\n", (unsigned long long)sum.instrs,
+              (unsigned long long)sum.refs);
 }

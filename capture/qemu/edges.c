@@ -20,7 +20,6 @@
 struct vcpu     vcpus[MAX_VCPUS];
 struct vcpu*    vcpu;
 u64             counters[FR_COUNTERS];
-u64             dropped;
 qemu_plugin_u64 edges_reached;
 
 bool            vectors_stored;
@@ -63,9 +62,14 @@ static unsigned ran(const struct tb* next)
       if (!known || !fault || resume != tb->pc + end->offset)
          return last + 1;
       counters[FR_RETRIES] += next->vector < 0;
+      check_left(1, 0);
       /* An instruction that goes on where it stopped did the first part of its work. */
       bool began = hot.node->parent ? hot.node->insn == end : hot.node->first > last;
-      return end->does & DOES_STRING && began ? last + 1 : last;
+      if (end->does & DOES_STRING && began) {
+         check_left(-1, 0);
+         return last + 1;
+      }
+      return last;
    }
    int at = known ? index_of(tb, resume) : -1;
    if (at < 0) {
@@ -73,6 +77,7 @@ static unsigned ran(const struct tb* next)
       return blocks_done();
    }
    counters[FR_RETRIES] += next->vector < 0;
+   check_left(1, 0); /* this one began, and did not happen */
    return at;
 }
 
@@ -192,6 +197,8 @@ static void take_over(struct vcpu* next, const void* state)
 
 void edges_finish_all(void)
 {
+   if (vcpu && hot.tb && *hot.reached == (u64)hot.code)
+      blocks_close(hot.code->instrs), hot.tb = NULL;
    if (vcpu)
       park();
    vcpu = NULL;
@@ -282,6 +289,7 @@ struct tb* edges_begin(const void* state, struct code* code)
       tell_processor();
    }
    if (!vcpu->translates || !has_pages(tb)) {
+      check_left(code->instrs, 0);
       hot.node = &nowhere;
       *hot.reached = 0;
       return NULL;
@@ -297,6 +305,7 @@ struct tb* edges_begin(const void* state, struct code* code)
    tb->known = hot.stamp;
    if (!goes_on)
       return tb;
+   check_left(1, 0);
    blocks_open(tb, 1);
    *hot.reached = 0;
    return NULL;

@@ -42,6 +42,8 @@ static void changed(qemu_plugin_id_t id)
    changing = false;
    recording = !ending;
    ending = false;
+   if (recording)
+      check_begin();
    instrument(id);
 }
 
@@ -56,6 +58,7 @@ static void change(void)
 
 void main_ended(void)
 {
+   check_end();
    edges_finish_all();
    tables_forget();
    recording = false;
@@ -140,6 +143,8 @@ static void on_end(qemu_plugin_id_t id, void* user)
    (void)id, (void)user;
    if (!ring_is_open())
       return;
+   if (recording)
+      check_end();
    recording = false;
    edges_finish_all();
    u64* payload = ring_record(FR_SUMMARY, FR_COUNTERS);

@@ -169,7 +169,6 @@ extern struct vcpu*    vcpu; /* the one that runs */
 extern bool            recording;
 extern u64             counters[FR_COUNTERS];
 extern bool            vectors_stored;
-extern u64             dropped; /* references of instructions that were cut off */
 extern qemu_plugin_u64 edges_reached;
 
 struct tb* edges_begin(const void* state, struct code*); /* NULL: it is not to be begun */
@@ -300,6 +299,9 @@ void main_ended(void);
 
 void check_on(void);
 void check_count(struct qemu_plugin_insn*);
+void check_left(int instrs, int refs); /* out of the stream, though QEMU began them */
+void check_begin(void);
+void check_end(void);
 void check_print(void);
 
 #endif
