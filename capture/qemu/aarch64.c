@@ -261,6 +261,12 @@ static bool resume(int vector, u64* pc)
    return true;
 }
 
+static bool is_call(u32 word)
+{
+   return (word & 0xffe0001f) == 0xd4000001;
+}
+
+static const int forks[] = { 220, 435, 0 };
 static const int needs[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 30, REG_MODE, REG_ROOT_0, REG_ROOT_1, REG_CONTROL, REG_VECTORS,
                              REG_RETURN, REG_FLAGS, REG_PC, -1 };
 
@@ -269,5 +275,6 @@ const struct arch aarch64 = {
    .translates = translates, .walk = walk_tables, .before = before, .fault = fault, .resume = resume,
    .vectors = vectors, .root = root_of, .mark = mark, .table = table_of, .use_root = use_root,
    .lower_entries = lower_entries, .upper_sign = upper_sign, .tag = tag, .soft_bits = ACCESS_FLAG,
-   .status = 0, .call = 8, .argument = 0,
+   .status = 0, .call = 8, .stack = 31, .forks = forks,
+   .is_call = is_call,
 };

@@ -297,9 +297,9 @@ struct tb* edges_begin(const void* state, struct code* code)
    if (tb->half != vcpu->half) {
       vcpu->half = tb->half;
       tell_privilege();
-      if (vcpu->half == CLASS_LOWER)
-         names_entered(tb);
    }
+   if (vcpu->half == CLASS_LOWER && !vcpu->space->entered)
+      names_entered(tb->pc);
    hot.class = vcpu->half;
    hot.stamp = hot.stamps[vcpu->half];
    tb->known = hot.stamp;
@@ -343,7 +343,7 @@ void edges_special(const struct insn* insn)
    if (!recording || !vcpu || (hot.tb && hot.code != insn->code))
       return;
    if (insn->does & DOES_CALL)
-      names_call();
+      names_call(hot.tb ? hot.tb->pc + insn->offset + insn->length : 0);
    if (insn->does & DOES_REGISTERS) {
       vcpu->event = (struct event){ .does = insn->does, .index = insn->index };
       arch->before(insn, hot.tb ? hot.tb->pc + insn->offset : 0);

@@ -223,10 +223,11 @@ struct space {
    u32           number;
    u64           root, tag, stamp, all;
    bool          used, emptied; /* the lower half had entries; and has none any more */
+   bool          entered;       /* a program ran in it */
    struct space* chain;
    struct space* in_frame;
    struct frame* frame;
-   char          name[64];
+   char          name[256];
 };
 
 void spaces_read_registers(void);
@@ -252,7 +253,9 @@ struct arch {
    const char*  target;
    const int*   needs;     /* registers, -1 behind the last */
    u64          soft_bits; /* of an entry, which say nothing of where it leads */
-   int          status, call, argument; /* registers: of a mark's exit status; of a call: its number, its first argument */
+   int          status, call, stack; /* registers: a mark's exit status, number of a call, stack pointer */
+   const int*   forks;     /* calls that make a child, 0 behind the last */
+   bool (*is_call)(u32 bytes); /* that end so */
    void (*decode)(struct insn*);
    int  (*mark)(const struct insn*); /* 0: it is none */
    int  (*register_named)(const char* name);
@@ -275,9 +278,8 @@ void x86_vectors_loaded(unsigned number, u32 info, u64 va, void*);
 
 /* ---- Names ---- */
 
-void names_call(void);
-void names_entered(struct tb*);
-void names_switched(struct space* from, struct space* to);
+void names_call(u64 pc_behind);
+void names_entered(u64 pc);
 
 /* ---- The stream ---- */
 

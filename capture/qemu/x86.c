@@ -274,6 +274,12 @@ static bool resume(int vector, u64* pc)
    return walk_read(general(RSP) + 8 * error, pc, sizeof *pc);
 }
 
+static bool is_call(u32 bytes)
+{
+   return bytes >> 16 == 0x050f;
+}
+
+static const int forks[] = { 56, 57, 58, 435, 0 };
 static const int needs[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, REG_MODE, REG_ROOT_0, REG_CONTROL, REG_EFER, REG_PC, -1 };
 
 const struct arch x86 = {
@@ -281,5 +287,6 @@ const struct arch x86 = {
    .translates = translates, .walk = walk_tables, .before = before, .fault = fault, .resume = resume,
    .vectors = vectors, .root = root_of, .mark = mark, .table = table_of, .use_root = use_root,
    .lower_entries = lower_entries, .upper_sign = upper_sign, .tag = tag, .soft_bits = ACCESSED | DIRTY,
-   .status = RDI, .call = 0, .argument = RDI,
+   .status = RDI, .call = 0, .stack = RSP, .forks = forks,
+   .is_call = is_call,
 };

@@ -135,6 +135,7 @@ static void record(u64 head, const u64* p)
          era++;
          break;
       }
+      case FR_NAME: if (getenv("NAMES")) printf("name %u: %.*s\n", (unsigned)p[0], (int)(p[0] >> 32), (char*)(p + 1)); break;
       case FR_SUMMARY: memcpy(counters, p, sizeof counters); break;
       case FR_END: ended = 1; if (p[1] != tally) wrong("tally", p[1], tally); break;
    }
