@@ -165,11 +165,9 @@ static void instrument(qemu_plugin_id_t id)
 
 /* ---- Arguments ---- */
 
-static int refuse(const char* argument, const char* allowed)
+__attribute__((noreturn)) static void refuse(const char* argument, const char* allowed)
 {
-   char key[64];
-   snprintf(key, sizeof key, "%s", argument);
-   fail("argument %s is not allowed; %s", key, allowed);
+   fail("argument %.64s is not allowed; %s", argument, allowed);
 }
 
 static const char* after(const char* argument, const char* key)
@@ -183,9 +181,14 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
 {
    const char *run_dir = NULL, *value;
    bool counts = false;
+   for (int i = 0; i < argc; i++)
+      run_dir = (value = after(argv[i], "run-dir")) ? value : run_dir;
+   if (!run_dir)
+      fail("argument run-dir=PATH is missing");
+   ring_attach(run_dir);
    for (int i = 0; i < argc; i++) {
-      if ((value = after(argv[i], "run-dir"))) {
-         run_dir = value;
+      if (after(argv[i], "run-dir")) {
+         continue;
       } else if ((value = after(argv[i], "status"))) {
          status_path = value;
       } else if ((value = after(argv[i], "from"))) {
@@ -194,22 +197,19 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
          if (strcmp(value, "start") == 0)
             recording = true;
          else if (strcmp(value, "mark") != 0 && (*end || wait_for == 0))
-            return refuse(argv[i], "start, mark, or a number of instructions");
+            refuse(argv[i], "start, mark, or a number of instructions");
       } else if ((value = after(argv[i], "check"))) {
          hot.checks_all = strcmp(value, "all") == 0;
          if (!hot.checks_all && strcmp(value, "pages") != 0)
-            return refuse(argv[i], "pages or all");
+            refuse(argv[i], "pages or all");
       } else if ((value = after(argv[i], "count"))) {
          if (strcmp(value, "on") != 0)
-            return refuse(argv[i], "on");
+            refuse(argv[i], "on");
          counts = true;
       } else {
-         return refuse(argv[i], "run-dir, from, check, status and count are");
+         refuse(argv[i], "run-dir, from, check, status and count are");
       }
    }
-   if (!run_dir)
-      fail("argument run-dir=PATH is missing");
-   ring_attach(run_dir);
    if (info->version.cur < API_VERSION)
       fail("this QEMU has version %d of the interface for plugins; version %d is needed, which QEMU 9.2 and newer have",
            info->version.cur, API_VERSION);
