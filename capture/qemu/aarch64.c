@@ -234,7 +234,7 @@ static void before(const struct insn* insn, u64 pc)
    if (insn->does & DOES_INVALIDATE)
       invalidates(&vcpu->event, w);
    if (insn->does & DOES_VECTORS)
-      vcpu->vectors_stored = true;
+      vectors_stored = true;
 }
 
 /* ---- Exceptions ---- */
@@ -242,7 +242,7 @@ static void before(const struct insn* insn, u64 pc)
 static void vectors(void)
 {
    enum { VECTORS = 16, BYTES = 0x80 };
-   vcpu->vectors_stored = false;
+   vectors_stored = false;
    u64 from = register_value(REG_VECTORS);
    for (int i = 0; from && i < VECTORS; i++)
       vectors_add(from + i * BYTES, i * BYTES);
@@ -261,6 +261,12 @@ static bool resume(int vector, u64* pc)
    return true;
 }
 
+static bool is_call(u32 word)
+{
+   return (word & 0xffe0001f) == 0xd4000001;
+}
+
+static const int forks[] = { 220, 435, 0 };
 static const int needs[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 30, REG_MODE, REG_ROOT_0, REG_ROOT_1, REG_CONTROL, REG_VECTORS,
                              REG_RETURN, REG_FLAGS, REG_PC, -1 };
 
@@ -269,5 +275,6 @@ const struct arch aarch64 = {
    .translates = translates, .walk = walk_tables, .before = before, .fault = fault, .resume = resume,
    .vectors = vectors, .root = root_of, .mark = mark, .table = table_of, .use_root = use_root,
    .lower_entries = lower_entries, .upper_sign = upper_sign, .tag = tag, .soft_bits = ACCESS_FLAG,
-   .status = 0, .call = 8, .argument = 0,
+   .status = 0, .call = 8, .stack = 31, .forks = forks,
+   .is_call = is_call,
 };

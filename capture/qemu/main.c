@@ -32,7 +32,6 @@ static qemu_plugin_id_t own_id;
 static const char*      status_path;
 static u64              wait_for; /* instructions to go until the recording begins, 0: for a mark */
 static bool             changing; /* what is instrumented */
-static unsigned         processors;
 
 static void instrument(qemu_plugin_id_t id);
 
@@ -43,6 +42,8 @@ static void changed(qemu_plugin_id_t id)
    changing = false;
    recording = !ending;
    ending = false;
+   if (recording)
+      check_begin();
    instrument(id);
 }
 
@@ -57,6 +58,7 @@ static void change(void)
 
 void main_ended(void)
 {
+   check_end();
    edges_finish_all();
    tables_forget();
    recording = false;
@@ -120,17 +122,17 @@ static void start_stream(void)
    payload[0] = (u32)getpid() | (u64)bytes << 32;
    ring_text(payload + 1, program, bytes);
    payload = ring_record(FR_MACHINE, 2);
-   payload[0] = arch->number | (u64)processors << 32;
+   payload[0] = arch->number | (u64)edges_processors << 32;
    payload[1] = tables_ram_bytes();
 }
 
 static void on_processor(qemu_plugin_id_t id, unsigned number)
 {
    static bool started;
-   (void)id;
+   (void)id, (void)number;
    registers_find();
-   edges_thread(number);
-   check_processor(number);
+   edges_thread();
+   hot.reached = qemu_plugin_scoreboard_find(edges_reached.score, 0);
    if (!started)
       start_stream();
    started = true;
@@ -141,6 +143,8 @@ static void on_end(qemu_plugin_id_t id, void* user)
    (void)id, (void)user;
    if (!ring_is_open())
       return;
+   if (recording)
+      check_end();
    recording = false;
    edges_finish_all();
    u64* payload = ring_record(FR_SUMMARY, FR_COUNTERS);
@@ -161,11 +165,9 @@ static void instrument(qemu_plugin_id_t id)
 
 /* ---- Arguments ---- */
 
-static int refuse(const char* argument, const char* allowed)
+__attribute__((noreturn)) static void refuse(const char* argument, const char* allowed)
 {
-   char key[64];
-   snprintf(key, sizeof key, "%s", argument);
-   fail("argument %s is not allowed; %s", key, allowed);
+   fail("argument %.64s is not allowed; %s", argument, allowed);
 }
 
 static const char* after(const char* argument, const char* key)
@@ -178,9 +180,15 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
                                                                char** argv)
 {
    const char *run_dir = NULL, *value;
+   bool counts = false;
+   for (int i = 0; i < argc; i++)
+      run_dir = (value = after(argv[i], "run-dir")) ? value : run_dir;
+   if (!run_dir)
+      fail("argument run-dir=PATH is missing");
+   ring_attach(run_dir);
    for (int i = 0; i < argc; i++) {
-      if ((value = after(argv[i], "run-dir"))) {
-         run_dir = value;
+      if (after(argv[i], "run-dir")) {
+         continue;
       } else if ((value = after(argv[i], "status"))) {
          status_path = value;
       } else if ((value = after(argv[i], "from"))) {
@@ -189,22 +197,19 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
          if (strcmp(value, "start") == 0)
             recording = true;
          else if (strcmp(value, "mark") != 0 && (*end || wait_for == 0))
-            return refuse(argv[i], "start, mark, or a number of instructions");
+            refuse(argv[i], "start, mark, or a number of instructions");
       } else if ((value = after(argv[i], "check"))) {
          hot.checks_all = strcmp(value, "all") == 0;
          if (!hot.checks_all && strcmp(value, "pages") != 0)
-            return refuse(argv[i], "pages or all");
+            refuse(argv[i], "pages or all");
       } else if ((value = after(argv[i], "count"))) {
          if (strcmp(value, "on") != 0)
-            return refuse(argv[i], "on");
-         check_on();
+            refuse(argv[i], "on");
+         counts = true;
       } else {
-         return refuse(argv[i], "run-dir, from, check, status and count are");
+         refuse(argv[i], "run-dir, from, check, status and count are");
       }
    }
-   if (!run_dir)
-      fail("argument run-dir=PATH is missing");
-   ring_attach(run_dir);
    if (info->version.cur < API_VERSION)
       fail("this QEMU has version %d of the interface for plugins; version %d is needed, which QEMU 9.2 and newer have",
            info->version.cur, API_VERSION);
@@ -217,11 +222,14 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
       fail("this QEMU emulates %s; x86_64 and aarch64 can be recorded", info->target_name);
    if (info->system.max_vcpus > MAX_VCPUS)
       fail("up to %d virtual processors are asked for; %d can be recorded", info->system.max_vcpus, MAX_VCPUS);
-   processors = info->system.smp_vcpus;
+   edges_processors = info->system.smp_vcpus;
+   if (counts && info->system.max_vcpus > 1)
+      fail("argument count=on is not allowed with several virtual processors: QEMU 10.0 spoils its own counts then");
+   if (counts)
+      check_on();
    own_id = id;
    edges_reached.score = qemu_plugin_scoreboard_new(sizeof(u64));
    hot.node = &nowhere;
-   hot.vcpu = MAX_VCPUS;
    edges_see_next();
    instrument(id);
    return 0;

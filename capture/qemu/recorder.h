@@ -35,7 +35,7 @@ typedef uint8_t  u8;
 #define ADDRESS_MASK ((1ULL << FR_ADDRESS_BITS) - 1)
 #define MAX_VCPUS    64
 #define MAX_REFS     64   /* most references of a piece of the stream; an execution with more is several */
-#define KNOWN        8192 /* pages in each table of known ones */
+#define KNOWN        65536/* pages in each table of known ones */
 
 /* ---- Blocks ---- */
 
@@ -126,7 +126,7 @@ struct hot {
    u64          stamps[2];/* of both, in the place behind page numbers */
    u64          full[2];  /* of both */
    u64          tally;
-   unsigned     vcpu;
+   const void*  state;    /* QEMU's of the processor that runs */
    bool         checks_all;
 };
 extern struct hot  hot;
@@ -154,9 +154,9 @@ struct vcpu {
    bool          seen;       /* in this recording */
    bool          introduced; /* to the reader */
    bool          translates; /* 64-bit paging is on */
-   bool          vectors_stored;
+   const void*   state;      /* QEMU's */
+   u64           reached;    /* the code whose last instruction it began, while another runs */
    u64           root[2], control, mode, efer;
-   u64           idt;
    struct space* space;
    unsigned      half;
    struct event  event;
@@ -168,15 +168,16 @@ extern struct vcpu     vcpus[MAX_VCPUS];
 extern struct vcpu*    vcpu; /* the one that runs */
 extern bool            recording;
 extern u64             counters[FR_COUNTERS];
-extern u64             dropped; /* references of instructions that were cut off */
+extern bool            vectors_stored;
 extern qemu_plugin_u64 edges_reached;
 
-struct tb* edges_begin(unsigned number, struct code*); /* NULL: it is not to be begun */
-const struct insn* edges_access(unsigned number, const struct insn*); /* NULL: it is not recorded */
-void edges_special(unsigned number, const struct insn*);
+struct tb* edges_begin(const void* state, struct code*); /* NULL: it is not to be begun */
+const struct insn* edges_access(const void* state, const struct insn*); /* NULL: it is not recorded */
+void edges_special(const struct insn*);
 void edges_see_next(void);   /* the next block begins through edges_begin */
 void edges_finish_all(void);
-void edges_thread(unsigned number);
+void edges_thread(void);
+extern unsigned edges_processors;
 
 /* ---- Tables ---- */
 
@@ -195,7 +196,9 @@ struct walk {
 
 void  tables_find_ram(void);
 u64   tables_ram_bytes(void);
-u64*  tables_word(u64 pa); /* NULL: no RAM */
+u64*  tables_word(u64 pa);  /* NULL: no RAM */
+u64   tables_place(u64 pa); /* in RAM, ~0: none */
+void  walk_has_ram(u64 bytes);
 struct frame* tables_use(u64 pa, int level, bool kernel);
 bool  tables_watched(u64 pa);
 bool  tables_has_vectors(u64 pa);
@@ -209,7 +212,7 @@ extern u64 known_loads[KNOWN], known_stores[KNOWN];
 
 u64  canonical(u64 va);
 void walk_known_clear(void);
-void walk_forget_stores(u64 frame);
+void walk_forget_stores(u64 place);
 bool walk_fetch(u64 pc);
 void walk_access(u32 info, u64 va, unsigned bytes, bool store, struct walk to[2]);
 bool walk_read(u64 va, void* to, unsigned bytes); /* guest memory, without a trace */
@@ -220,10 +223,11 @@ struct space {
    u32           number;
    u64           root, tag, stamp, all;
    bool          used, emptied; /* the lower half had entries; and has none any more */
+   bool          entered;       /* a program ran in it */
    struct space* chain;
    struct space* in_frame;
    struct frame* frame;
-   char          name[64];
+   char          name[256];
 };
 
 void spaces_read_registers(void);
@@ -249,7 +253,9 @@ struct arch {
    const char*  target;
    const int*   needs;     /* registers, -1 behind the last */
    u64          soft_bits; /* of an entry, which say nothing of where it leads */
-   int          status, call, argument; /* registers: of a mark's exit status; of a call: its number, its first argument */
+   int          status, call, stack; /* registers: a mark's exit status, number of a call, stack pointer */
+   const int*   forks;     /* calls that make a child, 0 behind the last */
+   bool (*is_call)(u32 bytes); /* that end so */
    void (*decode)(struct insn*);
    int  (*mark)(const struct insn*); /* 0: it is none */
    int  (*register_named)(const char* name);
@@ -272,9 +278,8 @@ void x86_vectors_loaded(unsigned number, u32 info, u64 va, void*);
 
 /* ---- Names ---- */
 
-void names_call(void);
-void names_entered(struct tb*);
-void names_switched(struct space* from, struct space* to);
+void names_call(u64 pc_behind);
+void names_entered(u64 pc);
 
 /* ---- The stream ---- */
 
@@ -295,8 +300,10 @@ void main_mark(int mark);
 void main_ended(void);
 
 void check_on(void);
-void check_processor(unsigned number);
 void check_count(struct qemu_plugin_insn*);
+void check_left(int instrs, int refs); /* out of the stream, though QEMU began them */
+void check_begin(void);
+void check_end(void);
 void check_print(void);
 
 #endif

@@ -153,6 +153,7 @@ static struct space* space_at(u64 root, u64 tag, bool empty)
    s->tag = tag;
    s->used = !empty;
    s->emptied = false;
+   s->entered = false;
    s->name[0] = 0;
    s->stamp = new_stamp();
    s->all = all;
@@ -177,10 +178,8 @@ static void enter(void)
       s->in_frame = f->spaces;
       f->spaces = s;
    }
-   if (number == 0) {
+   if (number == 0)
       ring_record(FR_SPACE, 1)[0] = s->number;
-      names_switched(from, s);
-   }
 }
 
 /* ---- Registers ---- */

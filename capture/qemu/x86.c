@@ -236,21 +236,22 @@ static u64 tag(void)
 
 /* ---- Exceptions ---- */
 
+static u64 idt; /* the table that was loaded last; processors share one, and what was a vector stays one */
+
 void x86_vectors_loaded(unsigned number, u32 info, u64 va, void* user)
 {
-   (void)va, (void)user;
-   if (number >= MAX_VCPUS || qemu_plugin_mem_size_shift(info) != 3)
+   (void)number, (void)va, (void)user;
+   if (qemu_plugin_mem_size_shift(info) != 3)
       return;
-   vcpus[number].idt = qemu_plugin_mem_get_value(info).data.u64;
-   vcpus[number].vectors_stored = true;
+   idt = qemu_plugin_mem_get_value(info).data.u64;
+   vectors_stored = true;
    edges_see_next();
 }
 
 static void vectors(void)
 {
    struct { u16 low, selector, kind, middle; u32 high, zero; } gate;
-   u64 idt = vcpu->idt;
-   vcpu->vectors_stored = false;
+   vectors_stored = false;
    for (int i = 0; idt && i < 256; i++) {
       if (!walk_read(idt + i * sizeof gate, &gate, sizeof gate))
          return;
@@ -273,6 +274,12 @@ static bool resume(int vector, u64* pc)
    return walk_read(general(RSP) + 8 * error, pc, sizeof *pc);
 }
 
+static bool is_call(u32 bytes)
+{
+   return bytes >> 16 == 0x050f;
+}
+
+static const int forks[] = { 56, 57, 58, 435, 0 };
 static const int needs[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, REG_MODE, REG_ROOT_0, REG_CONTROL, REG_EFER, REG_PC, -1 };
 
 const struct arch x86 = {
@@ -280,5 +287,6 @@ const struct arch x86 = {
    .translates = translates, .walk = walk_tables, .before = before, .fault = fault, .resume = resume,
    .vectors = vectors, .root = root_of, .mark = mark, .table = table_of, .use_root = use_root,
    .lower_entries = lower_entries, .upper_sign = upper_sign, .tag = tag, .soft_bits = ACCESSED | DIRTY,
-   .status = RDI, .call = 0, .argument = RDI,
+   .status = RDI, .call = 0, .stack = RSP, .forks = forks,
+   .is_call = is_call,
 };

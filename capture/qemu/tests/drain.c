@@ -135,6 +135,7 @@ static void record(u64 head, const u64* p)
          era++;
          break;
       }
+      case FR_NAME: if (getenv("NAMES")) printf("name %u: %.*s\n", (unsigned)p[0], (int)(p[0] >> 32), (char*)(p + 1)); break;
       case FR_SUMMARY: memcpy(counters, p, sizeof counters); break;
       case FR_END: ended = 1; if (p[1] != tally) wrong("tally", p[1], tally); break;
    }
@@ -204,6 +205,7 @@ int main(int argc, char** argv)
       unsigned at = ring->consumed % FR_CHUNKS;
       u64* w = (u64*)((char*)ring + FR_RING_HEAD) + (size_t)at * FR_CHUNK_WORDS;
       if (quick) words_in += ring->used[at]; else chunk(w, ring->used[at]);
+      if (seq == 1) w[1] &= ~0xffffffffULL; /* the process id */
       if (!quick) for (unsigned i = 0; i < ring->used[at]; i++) hash = (hash ^ w[i]) * 1099511628211ULL;
       memset(w, 0, ring->used[at] * 8ULL);
       __atomic_fetch_add(&ring->consumed, 1, __ATOMIC_SEQ_CST);
