@@ -10,6 +10,7 @@ use super::layout::{self, record};
 use super::met::Told;
 
 mod guest;
+mod system_run;
 
 /// Offsets of the fields of a struct of stream.h, counted from its declarations.
 fn offsets(header: &str, name: &str) -> Vec<(String, usize)> {

@@ -17,7 +17,7 @@
 //! * `Switch` to name a processor of the machine;
 //! * all registers that its instruction set translates by to be told before a processor's first reference;
 //! * the kernel to run blocks of the upper half of the addresses, and programs those of the lower one;
-//! * a reference to end within the [`GUEST_ADDRESS_BITS`](farreach_types::addr::GUEST_ADDRESS_BITS);
+//! * a reference to end within the [`GUEST_ADDRESS_BITS`];
 //! * words of page tables to be aligned and in one frame, tags and exceptions to be those of the instruction set.
 //!
 //! Definitions belong to the trace, not to an address space: they may stand anywhere before their use.

@@ -6,10 +6,10 @@ use farreach_types::event::{Arch, End, Guest, Invalidate, Register};
 
 const MACHINE: [u64; 2] = [1 | 2 << 32, 1 << 30];
 /// An execution of block 1 with its address words.
-const BLOCK: [u64; 3] = [RUN, 0x9000, 0xa000];
+pub(super) const BLOCK: [u64; 3] = [RUN, 0x9000, 0xa000];
 
 /// A system with two processors: block 1 is defined, and address space 1 runs on processor 0.
-fn begun() -> Vec<u64> {
+pub(super) fn begun() -> Vec<u64> {
     let first = [record(record::MACHINE, &MACHINE), record(record::PROCESSOR, &[0])].concat();
     [first, record(record::SPACE, &[1]), define(1)].concat()
 }
