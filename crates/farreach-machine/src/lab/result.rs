@@ -130,7 +130,7 @@ fn machine(
         // Which nodes have no entries then is not followed (UTO-7).
         None if hw::tlb::additions::utopia::leaves_out_entries(&spec.params) => None,
         None if hw::tlb::walk::walks(&spec.params) && spec.params.int(hw::tlb::walk::WALK_LEVELS.name) == 4 => {
-            os.radix_bytes()
+            os.guest_table_bytes().or_else(|| os.radix_bytes())
         }
         None => None,
     };

@@ -103,7 +103,8 @@ impl System {
     fn last(&mut self) -> &mut Batch {
         self.batches.last_mut().unwrap()
     }
-    fn op(&mut self, guest: Guest) {
+    /// An event.
+    pub fn op(&mut self, guest: Guest) {
         self.last().push_op(Op::Guest(guest));
     }
     fn below(&mut self, n: u64) -> u64 {
