@@ -50,57 +50,62 @@ fn add_up(outcome: &Outcome) {
     }
 }
 
-/// All presets that can run on the page tables of a guest.
-fn presets() -> Vec<String> {
-    let all = Preset::all_of("all").into_iter();
-    let with = |preset: &&Preset| format!("{}:placement=guest", preset.name);
-    let can = |text: &String| {
-        let specs = vec![MachineSpec::parse(text, 0).ok()?];
-        Lab::new(specs, Options { twice: true, ..Options::default() }).ok()
-    };
-    all.map(|preset| with(&preset)).filter(|text| can(text).is_some()).collect()
-}
-
-/// The seeds and lengths of random streams.
-fn check(presets: &[String], seeds: std::ops::Range<u64>, processors: u32) {
-    let presets: Vec<&str> = presets.iter().map(String::as_str).collect();
-    for seed in seeds {
-        let batches = system::stream(seed, processors, 300);
-        for some in presets.chunks(16) {
-            run(some, &batches);
-        }
-    }
-}
-
-#[test]
-fn random_systems_are_counted_alike_with_the_filter_and_without() {
-    let presets = presets();
-    assert!(presets.len() > 50, "{}", presets.len());
-    check(&presets, 0..2, 1);
-}
-
-/// The presets that can be there once for each processor, and the reasons of the others.
-fn for_processors() -> (Vec<String>, Vec<String>) {
-    let stream = system::stream(0, 3, 0);
+/// The presets that can follow a system with so many processors, and why others cannot.
+fn presets(processors: u32) -> (Vec<String>, Vec<String>) {
+    let stream = system::stream(0, processors, 0);
     let (mut can, mut reasons) = (Vec::new(), Vec::new());
-    for preset in presets() {
-        match lab(&[&preset], false, 1).feed(&stream[0]) {
-            Ok(_) => can.push(preset),
+    for preset in Preset::all_of("all") {
+        let text = format!("{}:placement=guest", preset.name);
+        let spec = MachineSpec::parse(&text, 0);
+        let lab = spec.and_then(|spec| Lab::new(vec![spec], Options { twice: true, ..Options::default() }));
+        match lab.and_then(|mut lab| lab.feed(&stream[0])) {
+            Ok(_) => can.push(text),
             Err(why) => reasons.push(why.to_string()),
         }
     }
     (can, reasons)
 }
 
+/// Runs machines on random streams of these seeds. Returns how often the first used stale entries.
+fn check(presets: &[String], seeds: std::ops::Range<u64>, processors: u32) -> u64 {
+    let presets: Vec<&str> = presets.iter().map(String::as_str).collect();
+    let mut stale = 0;
+    for seed in seeds {
+        let batches = system::stream(seed, processors, 300);
+        for some in presets.chunks(16) {
+            stale += run(some, &batches).machine(0).counts.os.guest.stale_lookups;
+        }
+    }
+    stale
+}
+
+#[test]
+fn random_systems_are_counted_alike_with_the_filter_and_without() {
+    let (presets, reasons) = presets(1);
+    assert!(presets.len() > 50, "{reasons:#?}");
+    check(&presets, 0..2, 1);
+}
+
 #[test]
 fn random_systems_of_several_processors_are_counted_alike() {
-    let (presets, reasons) = for_processors();
-    assert!(presets.len() > 40, "{}", presets.len());
-    for why in reasons {
-        let known = ["a page table of its own, which is there once", "knows the lookups of one TLB"];
-        assert!(known.iter().any(|reason| why.contains(reason)) && why.contains("with 3 processors"), "{why}");
+    let (presets, reasons) = presets(3);
+    assert!(presets.len() > 40, "{reasons:#?}");
+    for why in ["a page table of its own, which is there once", "knows the lookups of one TLB", "its caches are those"] {
+        assert!(reasons.iter().any(|reason| reason.contains(why)), "{why}");
     }
     check(&presets, 10..12, 3);
+}
+
+#[test]
+fn stale_entries_tags_and_ranges_are_counted_alike() {
+    let designs = ["t94/single", "t94/complete", "ds13/4k", "today/skylake", "rmm15/range", "rmm15/colt"];
+    for (seed, keys) in ["stale=guest", "tags=pcid", "tags=all,stale=guest", "tags=pcid,stale=guest"].iter().enumerate() {
+        let machines: Vec<String> = designs.iter().map(|d| format!("{d}:placement=guest,{keys}")).collect();
+        let machines: Vec<String> = machines.into_iter().filter(|text| MachineSpec::parse(text, 0).is_ok()).collect();
+        assert_eq!(machines.len(), designs.len(), "{machines:?}");
+        let stale = [1, 3].map(|processors| check(&machines, 100 + seed as u64..103 + seed as u64, processors));
+        assert_eq!(stale.map(|used| used > 0), [keys.contains("stale"); 2], "{keys}: {stale:?}");
+    }
 }
 
 /// By context: space, whether it is the kernel, lookups, misses.
