@@ -90,7 +90,8 @@ fn random_systems_are_counted_alike_with_the_filter_and_without() {
 fn random_systems_of_several_processors_are_counted_alike() {
     let (presets, reasons) = presets(3);
     assert!(presets.len() > 40, "{reasons:#?}");
-    for why in ["a page table of its own, which is there once", "knows the lookups of one TLB", "its caches are those"] {
+    for why in ["a page table of its own, which is there once", "knows the lookups of one TLB", "its caches are those"]
+    {
         assert!(reasons.iter().any(|reason| reason.contains(why)), "{why}");
     }
     check(&presets, 10..12, 3);
@@ -99,7 +100,8 @@ fn random_systems_of_several_processors_are_counted_alike() {
 #[test]
 fn stale_entries_tags_and_ranges_are_counted_alike() {
     let designs = ["t94/single", "t94/complete", "ds13/4k", "today/skylake", "rmm15/range", "rmm15/colt"];
-    for (seed, keys) in ["stale=guest", "tags=pcid", "tags=all,stale=guest", "tags=pcid,stale=guest"].iter().enumerate() {
+    for (seed, keys) in ["stale=guest", "tags=pcid", "tags=all,stale=guest", "tags=pcid,stale=guest"].iter().enumerate()
+    {
         let machines: Vec<String> = designs.iter().map(|d| format!("{d}:placement=guest,{keys}")).collect();
         let machines: Vec<String> = machines.into_iter().filter(|text| MachineSpec::parse(text, 0).is_ok()).collect();
         assert_eq!(machines.len(), designs.len(), "{machines:?}");

@@ -327,7 +327,9 @@ impl System {
         let spaces = if space == 0 { vec![0] } else { vec![0, space] };
         let all = spaces.into_iter().flat_map(|space| &self.spaces[space].leaves);
         let pages = all.filter(|(at, leaf)| allowed(**at, leaf));
-        pages.flat_map(|(at, leaf)| (0..leaf.pages).step_by((leaf.pages / 4).max(1) as usize).map(move |i| at + i)).collect()
+        pages
+            .flat_map(|(at, leaf)| (0..leaf.pages).step_by((leaf.pages / 4).max(1) as usize).map(move |i| at + i))
+            .collect()
     }
 
     /// Blocks, over a few pages.
