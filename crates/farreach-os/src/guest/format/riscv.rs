@@ -32,7 +32,8 @@ impl Riscv {
         let has = |bit: u64| word & bit != 0;
         let frame = word >> 10 & 0xfff_ffff_ffff;
         let leaf = word & (READ | WRITE | EXEC) != 0;
-        if !has(VALID) || height == 0 && !leaf || has(WRITE) && !has(READ) {
+        // No memory has the 256 TB of a leaf at the top of Sv57: such a word is none.
+        if !has(VALID) || height == 0 && !leaf || has(WRITE) && !has(READ) || leaf && height > 3 {
             return Reading::Absent;
         }
         if !leaf {
