@@ -4,11 +4,21 @@ use crate::fixture::HOSTILE;
 use crate::fixture::guest::{guest, with_programs};
 use crate::page::{body, complete};
 use farreach_report::{csv as csv_report, format, html, json as json_report, table};
-use farreach_types::counts::{GuestChecks, RunResult};
+use farreach_types::counts::{Context, GuestChecks, RunResult};
 use std::collections::HashMap;
 
 fn people(result: &RunResult) -> String {
     table::render(result, usize::MAX)
+}
+
+/// A guest, some of whose address spaces run a program of this name.
+fn renamed(which: impl Fn(&Context) -> bool, name: &str) -> RunResult {
+    let mut result = guest();
+    let used = result.workload.guest.iter_mut().flat_map(|guest| &mut guest.contexts).map(|of| &mut of.context);
+    let counted = result.machines.iter_mut().flat_map(|machine| &mut machine.guest);
+    let counted = counted.flat_map(|guest| &mut guest.contexts).map(|row| &mut row.context);
+    used.chain(counted).filter(|of| which(of)).for_each(|of| of.program = name.into());
+    result
 }
 
 /// The first lines, and all from the tables of the guest on.
@@ -50,7 +60,7 @@ By program, with what the kernel did in its address spaces
 program     spaces     tions       %      misses       %    instr.         misses       %    instr.
 ───────────────────────────────────────────────────────────────────────────────────────────────────
 cc1              2     75.0k    20.0         700    57.1      9.33            120    33.3      1.60
-(no name)        0     1,000     100          30     100      30.0              3     100      3.00
+kernel           0     1,000     100          30     100      30.0              3     100      3.00
 sh               1     5,000    40.0          20    50.0      4.00              3    66.7     0.600
 ";
     assert_eq!(tables, expected, "{tables}");
@@ -203,16 +213,18 @@ fn programs_are_added_up_by_name() {
     // Two processes.
     assert_eq!(rows[0], ["cc1", "2", "75.0k", "20.0", "700", "57.1", "9.33", "120", "33.3", "1.60"]);
     let name = |row: &Vec<&str>| row[..row.len() - 9].join(" ");
-    assert_eq!(rows[1..4].iter().map(name).collect::<Vec<_>>(), ["(no name)", "sh", "job-00"]);
+    assert_eq!(rows[1..4].iter().map(name).collect::<Vec<_>>(), ["kernel", "sh", "job-00"]);
     assert_eq!(name(&rows[12]), "11 other programs");
     // Of 11 the misses are 11 + 10 + ... + 1.
     assert_eq!(rows[12][3..], ["11", "11.0k", "0", "66", "0", "6.00", "66", "0", "6.00"]);
     let page = html::render(&result);
     complete("programs", &page);
     assert!(page.contains("11 other programs"));
+    // An address space without a name, among others.
+    let result = renamed(|of| of.space == 1, "");
+    assert!(people(&result).contains("\n(no name)        1     5,000    40.0          20 "));
     // No names, no table.
-    let mut result = guest();
-    result.workload.guest.as_mut().unwrap().contexts.iter_mut().for_each(|of| of.context.program.clear());
+    let result = renamed(|of| of.space > 0, "");
     assert!(!people(&result).contains("By program") && !html::render(&result).contains("By program"));
 }
 
@@ -251,12 +263,7 @@ fn bars_of_kernel_and_user() {
 
 #[test]
 fn names_from_a_guest_are_text() {
-    let mut result = guest();
-    let hostile = |program: &mut String| *program = HOSTILE.into();
-    result.workload.guest.as_mut().unwrap().contexts.iter_mut().for_each(|of| hostile(&mut of.context.program));
-    for machine in &mut result.machines {
-        machine.guest.as_mut().unwrap().contexts.iter_mut().for_each(|row| hostile(&mut row.context.program));
-    }
+    let result = renamed(|_| true, HOSTILE);
     let (text, page) = (people(&result), html::render(&result));
     complete("hostile", &page);
     assert!(text.contains("By program") && page.contains("By program"));
