@@ -8,6 +8,7 @@
 
 pub mod area;
 pub mod compaction;
+pub mod contexts;
 pub mod contiguity;
 pub mod cycles;
 pub mod energy;

@@ -9,11 +9,13 @@
 mod audit;
 mod events;
 mod fetches;
+mod guest;
 mod lookup;
 mod trap;
 
 use super::compiled::{Compiled, Hot, INLINE_WORDS, Quick};
 use super::filter::{self, FastTags, Filter};
+use super::guest::GuestRun;
 use super::instance::{Group, TlbInstance};
 use super::lifetimes::RegionLifetimes;
 use super::tally::{Footprint, ORDERS, ProcessCounts, Tally, counter_of};
@@ -24,7 +26,7 @@ use farreach_hw::tlb::filter::times::{LookupStamper, LookupTimes};
 use farreach_hw::tlb::{Lookup, Unfiltered};
 use farreach_os::Change;
 use farreach_types::Error;
-use farreach_types::addr::{Asid, BASE_SHIFT, Vpn};
+use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, owner};
 use farreach_types::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, block_id, words_behind};
 use fetches::Fetches;
 use prefetch_index::prefetch_index;
@@ -62,6 +64,8 @@ pub(super) struct Engine {
     readers: u32,
     current: Option<Asid>,
     running: Threads,
+    /// What is known of a whole system, if the stream is one.
+    pub guest: Option<Box<GuestRun>>,
     pub fetches: Fetches,
     limit: u64,
     plain: bool,
@@ -69,6 +73,8 @@ pub(super) struct Engine {
     pub mapped: Option<MappedPages>,
     /// The report of accesses outside the filter.
     unfiltered: Unfiltered,
+    /// Reports of TLBs that do not run.
+    ignored_report: Unfiltered,
     changes: Vec<Change>,
     ops: u64,
 }
@@ -97,11 +103,13 @@ impl Engine {
             compiled: Compiled::new(ordered),
             current: None,
             running: Threads::default(),
+            guest: None,
             fetches,
             limit: limit.unwrap_or(u64::MAX),
             plain,
             mapped: None,
             unfiltered: Unfiltered::default(),
+            ignored_report: Unfiltered::default(),
             changes: Vec::new(),
             ops: 0,
         }
@@ -137,12 +145,15 @@ impl Engine {
         if self.done() {
             return Ok(());
         }
-        if self.current != Some(batch.asid) && !batch.is_empty() {
+        if self.current != Some(batch.asid) && !batch.is_empty() && self.guest.is_none() {
             self.switch(batch.asid);
         }
         let words = &batch.words[..];
         let mut at = 0;
         loop {
+            if self.guest.is_some() && words.get(at).is_some_and(|word| word & OP_BIT == 0) {
+                self.enter(batch.asid);
+            }
             if !self.plain {
                 let from = at;
                 at = match self.limit {
@@ -496,6 +507,7 @@ fn verify(compiled: &Compiled, groups: &[Group], instances: &[TlbInstance], asid
     for (kind, addr) in fetches.chain(data) {
         for instance in instances {
             let os = &groups[instance.group].os;
+            let asid = owner(asid, addr >> BASE_SHIFT);
             instance.check(os, Lookup { asid, vpn: Vpn(addr >> os.page_shift()), kind });
         }
     }

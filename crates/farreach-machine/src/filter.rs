@@ -6,7 +6,8 @@
 //! [`farreach_hw::tlb::filter`]): a hit that changes no state, so it need only be counted. Two more masks over the
 //! designs say that serving this lookup would change nothing in their operating systems, whose answer is
 //! [`Filter::answer`]. Losing a bit is always safe, so conflicts and bulk clearing cost time, never exactness. The page
-//! numbers are those of one address space; a process switch empties the table.
+//! numbers are those of one address space, with those of the kernel in a whole system; a process switch empties the
+//! table.
 
 mod candidates;
 
@@ -14,7 +15,7 @@ use candidates::CandidateSlots;
 use farreach_hw::tlb::Unfiltered;
 use farreach_hw::tlb::filter::times::{FilterEntry, LookupTimes, NO_PAGE, SLOTS_PER_SIDE, TimedReport, filled};
 use farreach_os::Touched;
-use farreach_types::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange};
+use farreach_types::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange, owner};
 use farreach_types::event::{Kind, NOT_EXECUTED};
 use farreach_types::translation::{Attr, Pte};
 use prefetch_index::prefetch_index;
@@ -277,7 +278,8 @@ impl Filter {
         }
     }
 
-    /// Takes the pages of the design's report out of the filter, each of 2^k.
+    /// Takes the pages of the design's report out of the filter, each of 2^k, if they are in `asid` or those that the
+    /// kernel has in it.
     #[inline(always)]
     pub fn unfilter(&mut self, asid: Asid, design: usize, k: u32) {
         let (all, pages, times) = self.timed.parts();
@@ -287,7 +289,7 @@ impl Filter {
         if k > 0 {
             return self.unfilter_runs(asid, design, k);
         }
-        for &(_, base, mut mask) in pages.iter().filter(|(of, ..)| *of == asid) {
+        for &(_, base, mut mask) in pages.iter().filter(|(of, base, _)| *of == owner(asid, base.0)) {
             while mask != 0 {
                 let hash = LookupTimes::hash(base.0 + u64::from(mask.trailing_zeros()));
                 unfilter_slots(times, &mut self.tags, hash, 1 << design);
@@ -300,7 +302,7 @@ impl Filter {
     fn unfilter_runs(&mut self, asid: Asid, design: usize, k: u32) {
         for i in 0..self.timed.report().pages().len() {
             let (of, base, mut mask) = self.timed.report().pages()[i];
-            while of == asid && mask != 0 {
+            while of == owner(asid, base.0 << k) && mask != 0 {
                 let page = VpnRange::one(Vpn(base.0 + u64::from(mask.trailing_zeros())));
                 self.clear_run(page.finer(k), design);
                 mask &= mask - 1;

@@ -6,7 +6,6 @@ mod result;
 
 use super::driver::Driver;
 use super::engine::Engine;
-use super::instance::TlbInstance;
 use super::options::Options;
 use super::spec::MachineSpec;
 use super::tally::Progress;
@@ -37,7 +36,7 @@ impl Lab {
     /// [`Error::Config`]: a part of a machine refuses its keys, or a file that they name; it says which machine, key,
     /// value, and what is allowed; or a machine needs [`Options::twice`]. [`Error::Io`]: a thread cannot be started.
     pub fn new(specs: Vec<MachineSpec>, options: Options) -> Result<Lab, Error> {
-        Lab::observed(specs, options, &mut |_, tlb| Ok(tlb))
+        Lab::build(specs, options, None)
     }
 
     /// As [`Lab::new`], with something around each TLB that sees all that reaches it: `observe` is given the machine
@@ -47,6 +46,10 @@ impl Lab {
     /// # Errors
     /// Those of [`Lab::new`]. What `observe` refuses becomes [`Error::Config`].
     pub fn observed(specs: Vec<MachineSpec>, options: Options, observe: Observe) -> Result<Lab, Error> {
+        Lab::build(specs, options, Some(observe))
+    }
+
+    fn build(specs: Vec<MachineSpec>, options: Options, observe: Option<Observe>) -> Result<Lab, Error> {
         let learning: Vec<usize> =
             (0..specs.len()).filter(|&i| hw::tlb::policies::foresees(&specs[i].params).is_some()).collect();
         if let Some(&i) = learning.first().filter(|_| !options.twice) {
@@ -75,7 +78,7 @@ impl Lab {
             return Ok(false);
         }
         let all: Vec<usize> = (0..self.specs.len()).collect();
-        let (mut engines, locations) = build::engines(&self.specs, &all, &self.options, &mut |_, tlb| Ok(tlb))?;
+        let (mut engines, locations) = build::engines(&self.specs, &all, &self.options, None)?;
         let mut futures = futures.into_iter().peekable();
         for &i in &learning {
             engines[locations[i].engine].foresees(locations[i], |tlb| {
@@ -148,14 +151,13 @@ impl Lab {
     pub fn entries(&mut self) -> Vec<Vec<hw::tlb::EntryView>> {
         assert!(!self.is_learning(), "again() comes before entries()");
         let engines = self.driver.engines_mut("entries()");
-        let both = |u: &TlbInstance| u.fetch.iter().chain([&u.main]).flat_map(|t| t.entries()).collect();
         for engine in engines.iter_mut() {
             if let AnyEngine::Pages(engine) = engine {
                 engine.flush_lookups(false);
             }
         }
         let entries = |location: &Location| match &engines[location.engine] {
-            AnyEngine::Pages(engine) => both(&engine.instances[location.instance]),
+            AnyEngine::Pages(engine) => engine.instances[location.instance].entries(),
             AnyEngine::Lines(_) => Vec::new(),
         };
         self.locations.iter().map(entries).collect()

@@ -16,6 +16,7 @@ mod engine;
 mod filter;
 #[doc(hidden)]
 pub mod fuzz;
+mod guest;
 mod hand_made;
 mod hardware;
 mod instance;

@@ -6,12 +6,17 @@ use super::presets::{self, Preset};
 use super::reference::reference;
 use farreach_hw::system::keys::TABLE;
 use farreach_hw::system::tables::TABLES;
+use farreach_hw::tlb::cores::CORES;
+use farreach_hw::tlb::keys::PROCESS_IDS;
 use farreach_hw::tlb::{CHOICES, DESIGNS, Design, additions, host, range, segment, walk};
 use farreach_os as os;
 use farreach_types::Error;
 use farreach_types::params::{self, Allowed, Key, Params};
 use farreach_types::suggest::did_you_mean;
 use serde_json::{Map, Value as Json};
+
+/// The placement whose page tables are those of a recorded system.
+const GUEST_PLACEMENT: &str = "guest";
 
 /// Extension of files that describe machines.
 const FILE: &str = ".toml";
@@ -204,6 +209,7 @@ impl MachineSpec {
         spec.check_feedback().map_err(config)?;
         spec.check_guest().map_err(config)?;
         spec.check_restsegs().map_err(config)?;
+        spec.check_recorded_system().map_err(config)?;
         Ok(spec)
     }
 
@@ -281,6 +287,37 @@ impl MachineSpec {
             ));
         }
         Ok(())
+    }
+
+    /// What a recorded system does, which makes its page tables itself, must be all that changes them, and its kernel is
+    /// in every address space.
+    fn check_recorded_system(&self) -> Result<(), String> {
+        if !self.follows_recorded_system() {
+            return Ok(());
+        }
+        let params = &self.params;
+        let refuse = |key: &str, value: &str, why: &str| {
+            Err(format!("{key} = {value} is not allowed with {} = {GUEST_PLACEMENT}: {why}", os::PLACEMENT.name))
+        };
+        let cores = CORES.name;
+        if params.has(PROCESS_IDS.name) && !params.flag(PROCESS_IDS.name) {
+            let why = "a switch would drop the kernel's entries, which are global, and the recorded system says itself \
+                       what its switches drop: see the key 'tags'; it must be true";
+            refuse(PROCESS_IDS.name, "false", why)
+        } else if params.has(cores) && params.int(cores) > 1 {
+            let why = "each virtual processor of the recording has TLBs of its own; it must be 1";
+            refuse(cores, &params.int(cores).to_string(), why)
+        } else if self.hardware.tlb().is_none() {
+            let why = "virtual caches need regions and objects of programs, which a recorded system does not tell";
+            refuse(KIND.name, self.hardware.kind(), why)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether its page tables are those of a recorded system.
+    pub(super) fn follows_recorded_system(&self) -> bool {
+        self.params.text(os::PLACEMENT.name) == GUEST_PLACEMENT
     }
 
     /// Whether the operating system follows what the hardware of one machine does, so that it is shared by none but

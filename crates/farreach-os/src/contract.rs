@@ -31,6 +31,10 @@ pub enum What {
     Demoted,
     /// The address space is gone.
     Gone,
+    /// The recorded system dropped the entries for these pages on the processor that runs. Their mappings stay.
+    Flushed,
+    /// As before, on all processors.
+    FlushedEverywhere,
     /// The segment registers of the process changed. The new values hold from now on, on all cores (DS13-17, DS13-24).
     /// This comes before `Stale` for pages that entered the segment, and after the page table has the pages that left
     /// it (DS13-20 to DS13-22).
@@ -42,6 +46,21 @@ pub enum What {
 pub struct OutOfMemory {
     /// The page that could not be served.
     pub vpn: Vpn,
+}
+
+/// Why a touch failed: see [`Os::explain`](crate::Os::explain).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unserved {
+    /// Memory is full.
+    OutOfMemory(OutOfMemory),
+    /// The page tables of a recorded system do not map the page, or cannot be read: the whole message.
+    Guest(String),
+}
+
+impl From<OutOfMemory> for Unserved {
+    fn from(e: OutOfMemory) -> Unserved {
+        Unserved::OutOfMemory(e)
+    }
 }
 
 /// The result of a touch.

@@ -1,6 +1,6 @@
 //! Serving references: finds the page table entry of a page and serves the faults that this takes.
 
-use crate::contract::{OutOfMemory, Touched};
+use crate::contract::{OutOfMemory, Touched, Unserved};
 use crate::labels;
 use crate::object::{ObjectId, ObjectKind};
 use crate::os::Os;
@@ -12,11 +12,11 @@ use farreach_types::event::{Kind, Prot};
 use farreach_types::translation::{Attr, Pte};
 
 #[inline]
-fn touched(e: &Entry) -> Touched {
+pub(crate) fn touched(e: &Entry) -> Touched {
     Touched { pte: Pte { pfn: e.pfn, attr: e.attr, order: e.order }, label: e.label }
 }
 
-fn needs(kind: Kind) -> u8 {
+pub(crate) fn needs(kind: Kind) -> u8 {
     match kind {
         Kind::Fetch => Attr::EXEC,
         Kind::Load => Attr::READ,
@@ -28,7 +28,10 @@ impl Os {
     /// A reference of `kind` to a page: serves the faults it causes, marks the page referenced and, for a store,
     /// modified. Changes for the hardware are in [`Os::take_changes`].
     #[inline]
-    pub fn touch(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<Touched, OutOfMemory> {
+    pub fn touch(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<Touched, Unserved> {
+        if self.guest.is_some() {
+            return self.guest_touch(asid, vpn, kind);
+        }
         if let Some(e) = self.served(asid, vpn, kind) {
             return Ok(touched(&e));
         }
@@ -37,7 +40,7 @@ impl Os {
             // Making room may have dissolved ranges, even if it failed.
             self.sync_ranges(asid);
         }
-        result
+        Ok(result?)
     }
 
     /// Whether a reference of `kind` to a page would change nothing in this system.

@@ -26,6 +26,7 @@ mod entries;
 mod events;
 mod fault;
 pub mod frames;
+mod guest;
 mod huge;
 mod huge_rounding;
 mod keys;
@@ -49,7 +50,7 @@ mod space;
 mod view;
 
 pub use account::Frames;
-pub use contract::{Change, InUse, OutOfMemory, Touched, What};
+pub use contract::{Change, InUse, OutOfMemory, Touched, Unserved, What};
 pub use farreach_types::params::{PAGE_SIZE, SEED};
 pub use keys::{PLACEMENT, keys};
 pub use os::Os;

@@ -3,8 +3,9 @@
 
 use crate::collapse_queue::CollapseQueue;
 use crate::compaction::policy::Compaction;
-use crate::contract::{Change, InUse, OutOfMemory, What};
+use crate::contract::{Change, InUse, OutOfMemory, Unserved, What};
 use crate::frames;
+use crate::guest::Guest;
 use crate::keys;
 use crate::labels::Labels;
 use crate::memory::Memory;
@@ -31,6 +32,8 @@ pub struct Os {
     pub(crate) memory: Memory,
     pub(crate) spaces: Vec<Space>,
     pub(crate) placement: Box<dyn Placement>,
+    /// The name of the policy.
+    pub(crate) placement_name: &'static str,
     pub(crate) promotion: Promotion,
     pub(crate) ranges: Option<Policy>,
     pub(crate) range_tally: Tally,
@@ -56,6 +59,10 @@ pub struct Os {
     pub(crate) virtual_pages: u64,
     pub(crate) virtual_peak: u64,
     pub(crate) touched_pages: u64,
+    /// The recorded system whose page tables these are.
+    pub(crate) guest: Option<Box<Guest>>,
+    /// The stream is not one for this system.
+    pub(crate) refusal: Option<String>,
 }
 
 impl Os {
@@ -82,7 +89,10 @@ impl Os {
             reclaim: Reclaim::new(params),
             compaction,
             collapse_queue: CollapseQueue::default(),
+            guest: placement.guest_policy().map(|policy| Box::new(Guest::new(policy))),
+            refusal: None,
             placement,
+            placement_name: kind.name,
             nfs_prefixes: params.texts(keys::NFS.name),
             labels: Labels::default(),
             changes: Vec::new(),
@@ -180,6 +190,7 @@ impl Os {
         counts.populated_never_used += self.never_used_now();
         counts.chunk_unused_pages += self.memory.kept();
         counts.alloc_steps = self.memory.alloc.steps();
+        counts.guest = self.guest_counts().unwrap_or_default();
         counts
     }
 
@@ -189,12 +200,25 @@ impl Os {
 
     /// Memory in use at this moment.
     pub fn in_use(&self) -> InUse {
+        if let Some(guest) = &self.guest {
+            return InUse { resident: guest.in_use().frames(), virtual_pages: 0 };
+        }
         InUse { resident: self.memory.resident(), virtual_pages: self.virtual_pages }
     }
 
     /// Memory over the whole run until now.
     pub fn memory_use(&self) -> MemoryUse {
         let bytes = |pages: u64| pages << self.shift;
+        if let Some(guest) = &self.guest {
+            let (pages, frames) = guest.in_use().most();
+            return MemoryUse {
+                resident_bytes: bytes(frames),
+                mapped_bytes: bytes(pages),
+                touched_bytes: bytes(self.touched_pages),
+                resident_at_end_bytes: bytes(guest.in_use().frames()),
+                ..MemoryUse::default()
+            };
+        }
         let peak = self.memory.peak();
         MemoryUse {
             resident_bytes: bytes(peak.resident),
@@ -206,6 +230,11 @@ impl Os {
             resident_at_end_bytes: bytes(self.memory.resident()),
             page_table_bytes: None,
         }
+    }
+
+    /// Why the events so far are none for this system, if so. To be asked after each [`Os::apply`].
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
     }
 
     /// Most bytes of page tables at any time, if they are radix trees of four levels with pages of 4 KB.
@@ -227,10 +256,20 @@ impl Os {
         assert_eq!(nodes, self.nodes, "nodes of page tables");
         self.spaces.iter().filter_map(|s| s.ranges.as_ref()).for_each(Ranges::check);
         self.check_segments();
+        if let Some(guest) = &self.guest {
+            guest.check(self);
+        }
     }
 
-    /// The error message for a full memory.
-    pub fn explain(&self, e: OutOfMemory) -> String {
+    /// The error message for a touch that failed.
+    pub fn explain(&self, e: Unserved) -> String {
+        match e {
+            Unserved::OutOfMemory(e) => self.memory_is_full(e),
+            Unserved::Guest(what) => what,
+        }
+    }
+
+    fn memory_is_full(&self, e: OutOfMemory) -> String {
         let total = self.memory.alloc.total().map_or(0, |t| t << self.shift);
         let pinned = self.memory.alloc.pinned() << self.shift;
         format!(

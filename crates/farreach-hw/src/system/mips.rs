@@ -173,6 +173,10 @@ impl System for Mips {
 
     fn changed(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
         self.caches.changed(asid, pages, table, |_| {});
+        self.flushed(asid, pages);
+    }
+
+    fn flushed(&mut self, asid: Asid, pages: VpnRange) {
         let space = &self.caches.space;
         let stale = |page: &u64| space.lies_in(*page, asid, pages);
         let stale: Vec<u64> = self.tlbs.iter().flat_map(|tlb| tlb.pages().concat()).filter(stale).collect();

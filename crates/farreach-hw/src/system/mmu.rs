@@ -12,8 +12,8 @@ use crate::cache::levels::LINE_SHIFT;
 use crate::cache::replacement::Pressure;
 use crate::cache::{At, Levels};
 use crate::tlb::{Foresees, Lookup, Outcome, Tlb, Unfiltered};
-use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
-use farreach_types::counts::{CacheCounts, TlbCounts};
+use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange, owner};
+use farreach_types::counts::{CacheCounts, ContextCounts, TlbCounts};
 use farreach_types::event::Kind;
 use farreach_types::params::Params;
 use farreach_types::translation::{PageTableView, Translation};
@@ -36,12 +36,12 @@ impl Filter {
     fn clear(&mut self) {
         self.0 = [[(NONE, 0); SLOTS]; 3];
     }
-    /// Removes the pages of a report.
+    /// Removes the pages of a report, where `asid` runs.
     fn unfilter(&mut self, unfiltered: &Unfiltered, asid: Asid) {
         if unfiltered.is_all() {
             return self.clear();
         }
-        for &(_, base, mut mask) in unfiltered.pages().iter().filter(|(of, ..)| *of == asid) {
+        for &(_, base, mut mask) in unfiltered.pages().iter().filter(|(of, base, _)| *of == owner(asid, base.0)) {
             while mask != 0 {
                 let vpn = base.0.wrapping_add(mask.trailing_zeros().into());
                 mask &= mask - 1;
@@ -123,7 +123,7 @@ impl Mmu {
     #[inline(never)]
     fn look_up(&mut self, item: Item, index: usize, table: &dyn PageTableView) -> u64 {
         self.tell_fetch(index);
-        let at = Lookup { asid: self.asid, vpn: item.vpn(), kind: item.kind() };
+        let at = Lookup { asid: owner(self.asid, item.vpn().0), vpn: item.vpn(), kind: item.kind() };
         let pte = table.pte(at.asid, at.vpn).expect("the operating system has served the fault");
         let base = pte.pfn.0 << (BASE_SHIFT - LINE_SHIFT);
         self.unfiltered.clear();
@@ -249,6 +249,10 @@ impl System for Mmu {
         self.tlb.unmapped(asid, pages, table);
     }
 
+    fn flushed(&mut self, asid: Asid, pages: VpnRange) {
+        self.change(|tlb, unfiltered| tlb.invalidate(asid, pages, unfiltered));
+    }
+
     fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
         self.tlb.mapped(asid, pages, table);
     }
@@ -294,6 +298,14 @@ impl System for Mmu {
 
     fn line_shift(&self) -> u32 {
         LINE_SHIFT
+    }
+
+    fn invalidations(&self) -> u64 {
+        self.tlb.counts().invalidations
+    }
+
+    fn context_counts(&self, lookups: u64) -> ContextCounts {
+        ContextCounts { lookups, ..self.tlb.counts().of_context() }
     }
 
     fn mmu(&self, accesses: [u64; 2]) -> Option<(TlbCounts, CacheCounts)> {

@@ -30,7 +30,7 @@ pub use tag_latch::{Label, TagLatch, TagLatchError};
 
 use crate::tlb::{Counting, Foresees};
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
-use farreach_types::counts::{CacheCounts, HOST_TABLE, SystemCounts, TABLE, TlbCounts};
+use farreach_types::counts::{CacheCounts, ContextCounts, HOST_TABLE, SystemCounts, TABLE, TlbCounts};
 use farreach_types::event::Kind;
 use farreach_types::params::{Key, Params};
 use farreach_types::translation::{Attr, PageTableView};
@@ -126,6 +126,11 @@ pub trait System: Send {
     /// The mappings of these pages changed or were removed; `table` is the present one.
     fn changed(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView);
 
+    /// The entries of TLBs for these pages are dropped; their mappings stay. Only machines that have TLBs act on it.
+    fn flushed(&mut self, asid: Asid, pages: VpnRange) {
+        let _ = (asid, pages);
+    }
+
     /// A superpage or a range of these pages was split; the translations of its pages stay valid. Only machines that
     /// cache superpages or ranges act on it.
     fn demoted(&mut self, asid: Asid, pages: VpnRange) {
@@ -180,6 +185,16 @@ pub trait System: Send {
     fn counts(&self, member: usize, accesses: [u64; 2]) -> SystemCounts {
         let _ = (member, accesses);
         SystemCounts::default()
+    }
+
+    /// Translations that its TLBs have dropped for changes, as far as it is asked for flushes of whole systems.
+    fn invalidations(&self) -> u64 {
+        0
+    }
+
+    /// The counts that are kept by context of a whole system. Only TLBs with caches run those.
+    fn context_counts(&self, lookups: u64) -> ContextCounts {
+        ContextCounts { lookups, ..ContextCounts::default() }
     }
 
     /// The counts of a machine that is a TLB with caches, such as [`Mmu`], and has no others.

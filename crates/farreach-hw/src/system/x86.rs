@@ -198,6 +198,10 @@ impl System for X86Machine {
     }
 
     fn changed(&mut self, asid: Asid, pages: VpnRange, _: &dyn PageTableView) {
+        self.flushed(asid, pages);
+    }
+
+    fn flushed(&mut self, asid: Asid, pages: VpnRange) {
         self.forget();
         let space = &self.space;
         let dropped = self.tlbs.iter_mut().map(|tlb| tlb.remove(|page| space.lies_in(page, asid, pages)));

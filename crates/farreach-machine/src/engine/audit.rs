@@ -4,7 +4,7 @@
 use super::Engine;
 use farreach_hw::tlb::{Lookup, Outcome};
 use farreach_types::Error;
-use farreach_types::addr::{Asid, Vpn};
+use farreach_types::addr::{Asid, Vpn, owner};
 
 /// Lookups that reach opaque designs, for each that is repeated.
 const EACH: u64 = 16;
@@ -49,7 +49,7 @@ impl Engine {
             let instance = &mut self.instances[design];
             let (os, k) = (&self.groups[instance.group].os, instance.order);
             let pte = self.filter.answer(slot, instance.group).pte;
-            let at = Lookup { asid, vpn: Vpn(vpn >> k), kind };
+            let at = Lookup { asid: owner(asid, vpn), vpn: Vpn(vpn >> k), kind };
             let (tlb, sees) = instance.tlb(kind);
             let unfiltered = self.filter.report(k);
             unfiltered.clear_for(sees);
@@ -60,7 +60,7 @@ impl Engine {
                     "it answered that lookups of page {:#x} of address space {} ({kind:?}) may be filtered, has not \
                      reported the page since, and now the same lookup is no hit ({:?}). So it would have been counted \
                      wrongly: a page whose next lookup would change something is to be reported (unfilter)",
-                    at.vpn.0, asid.0, answer.outcome
+                    at.vpn.0, at.asid.0, answer.outcome
                 );
                 return Err(Error::Simulation { machine: instance.name.clone(), what });
             }

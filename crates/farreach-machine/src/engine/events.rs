@@ -5,8 +5,9 @@ use super::super::compiled::Compiled;
 use super::super::filter;
 use super::super::instance::Group;
 use super::{Engine, TICKS};
-use farreach_os::What;
-use farreach_types::addr::{Asid, Vpn};
+use farreach_hw::tlb::{Tlb, Unfiltered};
+use farreach_os::{Change, Os, What};
+use farreach_types::addr::{Asid, KERNEL, Vpn};
 use farreach_types::event::Op;
 
 impl Engine {
@@ -31,20 +32,21 @@ impl Engine {
                     None => self.filter.report(k),
                 };
                 unfiltered.clear();
+                let flushed = matches!(change.what, What::Flushed | What::FlushedEverywhere);
+                let before = if flushed { instance.invalidations() } else { 0 };
                 for (tlb, sees) in instance.each() {
                     unfiltered.set_sides(sees);
-                    match change.what {
-                        What::Stale => tlb.invalidate(change.asid, change.pages, unfiltered),
-                        What::Demoted => tlb.demote(change.asid, change.pages, unfiltered),
-                        What::Gone => tlb.invalidate_space(change.asid, unfiltered),
-                        What::Segment => tlb.segment_changed(change.asid, unfiltered),
-                        What::Writable | What::Promoted | What::Mapped => {}
-                    }
-                    match change.what {
-                        What::Stale => tlb.unmapped(change.asid, change.pages, os),
-                        What::Mapped | What::Promoted | What::Demoted => tlb.mapped(change.asid, change.pages, os),
-                        What::Gone | What::Segment | What::Writable => {}
-                    }
+                    tell(&mut **tlb, change, os, unfiltered);
+                }
+                let mut told = 1;
+                if change.what != What::Flushed {
+                    // Other processors. The filter has nothing of theirs.
+                    told += instance.parked.iter().flatten().count() as u64;
+                    instance.each_parked().for_each(|tlb| tell(&mut **tlb, change, os, &mut self.ignored_report));
+                    self.ignored_report.clear();
+                }
+                if let Some(guest) = self.guest.as_mut().filter(|_| flushed) {
+                    guest.flushed(design, told, instance.invalidations() - before);
                 }
                 if let Some(mapped) = &mut self.mapped {
                     mapped.unfilter(&self.unfiltered, k);
@@ -60,7 +62,8 @@ impl Engine {
                 mapped.remove(change.asid, change.pages.finer(k));
                 continue;
             }
-            if self.current != Some(change.asid) {
+            let kernels = self.guest.is_some() && change.asid == KERNEL;
+            if self.current != Some(change.asid) && !kernels {
                 continue;
             }
             if change.pages.pages <= filter::SLOTS as u64 >> k {
@@ -84,12 +87,30 @@ impl Engine {
         if let Some(lifetimes) = &mut self.lifetimes {
             lifetimes.op(asid, op, self.tally.time());
         }
+        // Before the systems: what they say to the processor that runs is for the TLBs of that one.
+        let whole_system = self.follow_guest(asid, op)?;
         for g in 0..self.groups.len() {
-            let Group { os, memory_profile, .. } = &mut self.groups[g];
+            let Group { os, memory_profile, designs } = &mut self.groups[g];
             memory_profile.before(self.tally.clock(), os);
             os.apply(asid, op);
+            if let Some(refusal) = os.refusal() {
+                return Err(format!("{}: {refusal}", self.instances[designs.start].name));
+            }
             self.follow(g);
         }
+        if !whole_system {
+            self.follow_threads(asid, op);
+        }
+        self.ops += 1;
+        // The consistency check takes time in proportion to memory: at first at every event, then at intervals.
+        if cfg!(debug_assertions) && (self.ops < 1000 || self.ops.is_multiple_of(512)) {
+            self.groups.iter().for_each(|g| g.os.check());
+        }
+        Ok(())
+    }
+
+    /// Threads of programs.
+    fn follow_threads(&mut self, asid: Asid, op: &Op) {
         let before = self.running.of(asid);
         if let Some(thread) = self.running.follow(asid, op) {
             // The first to be named is the one that has been running.
@@ -99,33 +120,35 @@ impl Engine {
             self.run_thread(asid, thread);
         }
         self.fetches.follow(asid, self.running.of(asid), op);
-        self.ops += 1;
-        // The consistency check takes time in proportion to memory: at first at every event, then at intervals.
-        if cfg!(debug_assertions) && (self.ops < 1000 || self.ops.is_multiple_of(512)) {
-            self.groups.iter().for_each(|g| g.os.check());
-        }
-        Ok(())
     }
 
     pub(super) fn switch(&mut self, to: Asid) {
         if let Some(from) = self.current {
             self.read_counters(from, None, self.readers);
-        }
-        self.flush_lookups(true);
-        if let Some(from) = self.current {
             self.fetches.go_on((from, self.running.of(from)), (to, self.running.of(to)));
         }
+        self.turn_to(to);
+        self.tell_switch(to);
+        if let Some(thread) = self.running.of(to) {
+            self.run_thread(to, thread);
+        }
+    }
+
+    /// The filter has the pages of this address space from now on.
+    pub(super) fn turn_to(&mut self, to: Asid) {
+        self.flush_lookups(true);
         self.current = Some(to);
         self.filter.set_asid(to);
+    }
+
+    /// The designs learn of a switch.
+    pub(super) fn tell_switch(&mut self, to: Asid) {
         for instance in &mut self.instances {
             self.unfiltered.clear();
             instance.each().for_each(|(tlb, _)| tlb.switch(to, &mut self.unfiltered));
             if let Some(mapped) = &mut self.mapped {
                 mapped.unfilter(&self.unfiltered, instance.order);
             }
-        }
-        if let Some(thread) = self.running.of(to) {
-            self.run_thread(to, thread);
         }
     }
 
@@ -167,5 +190,24 @@ impl Engine {
     /// Passes these lookups on to the designs.
     pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u64)]) {
         self.instances.iter_mut().for_each(|instance| instance.note_lookups(asid, lookups));
+    }
+}
+
+/// Passes a change on to a TLB.
+fn tell(tlb: &mut dyn Tlb, change: &Change, os: &Os, unfiltered: &mut Unfiltered) {
+    match change.what {
+        What::Stale | What::Flushed | What::FlushedEverywhere => {
+            tlb.invalidate(change.asid, change.pages, unfiltered);
+        }
+        What::Demoted => tlb.demote(change.asid, change.pages, unfiltered),
+        What::Gone => tlb.invalidate_space(change.asid, unfiltered),
+        What::Segment => tlb.segment_changed(change.asid, unfiltered),
+        What::Writable | What::Promoted | What::Mapped => {}
+    }
+    match change.what {
+        What::Stale => tlb.unmapped(change.asid, change.pages, os),
+        What::Mapped | What::Promoted | What::Demoted => tlb.mapped(change.asid, change.pages, os),
+        // What is flushed stays mapped.
+        What::Gone | What::Segment | What::Writable | What::Flushed | What::FlushedEverywhere => {}
     }
 }

@@ -1,4 +1,5 @@
-//! One lookup: finds the designs for which it is not filtered, and passes it on to them.
+//! One lookup: finds the designs for which it is not filtered, and passes it on to them. In a whole system the page
+//! number says whether it belongs to the address space that runs or to the kernel ([`owner`]).
 
 use super::super::filter::NEVER_FILTERED;
 use super::super::instance::Group;
@@ -8,7 +9,7 @@ use farreach_hw::tlb::{Lookup, Outcome};
 use farreach_os::Touched;
 use farreach_os::ranges::RangeUse;
 use farreach_types::Error;
-use farreach_types::addr::{Asid, Vpn};
+use farreach_types::addr::{Asid, Vpn, owner};
 use farreach_types::event::Kind;
 use farreach_types::translation::PageTableView;
 
@@ -28,15 +29,16 @@ impl Engine {
             self.filter.stamp(slot);
             return Ok(false);
         }
+        let of = owner(asid, vpn);
         if known.is_none() {
             self.claim(asid, vpn, slot);
         }
         let designs = self.full & !filtered & !inside;
         if designs & !served != 0 {
-            self.serve(asid, vpn, kind, slot, designs & !served)?;
+            self.serve(of, vpn, kind, slot, designs & !served)?;
         }
         if designs & self.fetches.designs != 0 {
-            self.tell_fetch(asid, vpn, kind, designs)?;
+            self.tell_fetch(of, vpn, kind, designs)?;
         }
         // Not before the fault: the faulting reference must not count as a lookup of pages that its fault unmaps. And
         // not after the accesses: then every time of a store would be earlier than that of the table, and each page
@@ -49,7 +51,7 @@ impl Engine {
         }
         self.filter.publish(slot, kind, if vpn == NEVER_FILTERED { 0 } else { filtered });
         if missed & self.readers != 0 {
-            self.read_counters(asid, Some(vpn), missed & self.readers);
+            self.read_counters(of, Some(vpn), missed & self.readers);
         }
         if designs & self.audit.designs != 0 {
             self.audit(asid)?;
@@ -74,6 +76,7 @@ impl Engine {
     /// A lookup without shortcuts, in the designs that are not `inside`. Returns those for which it may be filtered
     /// now.
     pub(super) fn access_all(&mut self, asid: Asid, vpn: u64, kind: Kind, inside: u32) -> Result<u32, Error> {
+        let asid = owner(asid, vpn);
         self.footprint.insert(asid, vpn);
         if self.full & !inside & self.fetches.designs != 0 {
             self.tell_fetch(asid, vpn, kind, self.full & !inside)?;
@@ -143,7 +146,7 @@ impl Engine {
     /// Gives the page its slot in the filter.
     #[cold]
     fn claim(&mut self, asid: Asid, vpn: u64, slot: usize) {
-        self.footprint.insert(asid, vpn);
+        self.footprint.insert(owner(asid, vpn), vpn);
         if let Some(lookup) = self.filter.claim(slot, vpn) {
             self.note_lookups(asid, &[lookup]);
         }
@@ -169,6 +172,7 @@ impl Engine {
         let clock = self.clock();
         let Engine { groups, instances, filter, lifetimes, .. } = self;
         let (mut filterable, mut missed) = (0, 0);
+        let of = owner(asid, vpn);
         let mut left = designs;
         while left != 0 {
             let design = left.trailing_zeros() as usize;
@@ -176,7 +180,7 @@ impl Engine {
             let instance = &mut instances[design];
             let (os, k) = (&groups[instance.group].os, instance.order);
             let Touched { pte, label } = filter.answer(slot, instance.group);
-            let at = Lookup { asid, vpn: Vpn(vpn >> k), kind };
+            let at = Lookup { asid: of, vpn: Vpn(vpn >> k), kind };
             let (tlb, sees) = instance.tlb(kind);
             let unfiltered = filter.report(k);
             unfiltered.clear_for(sees);
@@ -190,16 +194,12 @@ impl Engine {
                 if instance.walks
                     && let Some(lifetimes) = lifetimes
                 {
-                    lifetimes.walk(asid, vpn, kind, design);
+                    lifetimes.walk(of, vpn, kind, design);
                 }
             }
             if cfg!(debug_assertions) {
                 instance.check(os, at);
-                assert_eq!(
-                    Some(pte),
-                    os.pte(asid, at.vpn),
-                    "XC-3: {at:?} was served otherwise than the page table says"
-                );
+                assert_eq!(Some(pte), os.pte(of, at.vpn), "XC-3: {at:?} was served otherwise than the page table says");
             }
         }
         (filterable, missed)

@@ -1,6 +1,7 @@
 //! The engines of a laboratory.
 
 use crate::engine::Engine;
+use crate::guest::GuestRun;
 use crate::instance::TlbInstance;
 use crate::lines::LineEngine;
 use crate::tally::{Footprint, ProcessCounts, Progress, Tally};
@@ -22,6 +23,7 @@ pub(super) struct Seen<'a> {
     pub tally: Tally,
     pub footprint: &'a Footprint,
     pub process_counts: &'a ProcessCounts,
+    pub guest: Option<&'a GuestRun>,
 }
 
 impl AnyEngine {
@@ -52,15 +54,22 @@ impl AnyEngine {
             }),
         }
     }
+    /// The context of a whole system that runs ends, so that all counts are in one.
+    pub fn end_context(&mut self) {
+        match self {
+            AnyEngine::Pages(engine) => engine.end_context(),
+            AnyEngine::Lines(engine) => engine.end_context(),
+        }
+    }
     pub fn seen(&self) -> Seen<'_> {
         match self {
             AnyEngine::Pages(engine) => {
-                let Engine { tally, footprint, process_counts, .. } = &**engine;
-                Seen { tally: *tally, footprint, process_counts }
+                let Engine { tally, footprint, process_counts, guest, .. } = &**engine;
+                Seen { tally: *tally, footprint, process_counts, guest: guest.as_deref() }
             }
             AnyEngine::Lines(engine) => {
-                let LineEngine { tally, footprint, process_counts, .. } = &**engine;
-                Seen { tally: *tally, footprint, process_counts }
+                let LineEngine { tally, footprint, process_counts, guest, .. } = &**engine;
+                Seen { tally: *tally, footprint, process_counts, guest: guest.as_deref() }
             }
         }
     }

@@ -5,7 +5,7 @@ use super::any_engine::{AnyEngine, Location};
 use crate::engine::Engine;
 use crate::filter::MAX_DESIGNS;
 use crate::hardware::Hardware;
-use crate::instance::{Group, TlbInstance};
+use crate::instance::{Blueprint, Group, TlbInstance};
 use crate::lines::{self, LineEngine};
 use crate::memory_profile::MemoryProfile;
 use crate::options::Options;
@@ -24,7 +24,7 @@ pub(super) fn engines(
     specs: &[MachineSpec],
     these: &[usize],
     options: &Options,
-    observe: Observe,
+    observe: Option<Observe>,
 ) -> Result<(Vec<AnyEngine>, Vec<Location>), Error> {
     // Machines with equal operating systems go to the same engine; engines get about equal numbers of machines.
     let mut shapes: Vec<serde_json::Map<_, _>> = Vec::new();
@@ -96,15 +96,15 @@ fn families(specs: &[MachineSpec], part: &[usize], plain: bool) -> Vec<Vec<usize
 }
 
 /// Engines under construction.
-struct Build<'a> {
+struct Build<'a, 'o> {
     specs: &'a [MachineSpec],
     options: &'a Options,
-    observe: Observe<'a>,
+    observe: Option<Observe<'o>>,
     engines: Vec<AnyEngine>,
     locations: Vec<Location>,
 }
 
-impl Build<'_> {
+impl Build<'_, '_> {
     fn refuse(&self, i: usize) -> impl Fn(String) -> Error + use<> {
         let machine = self.specs[i].name.clone();
         move |what| Error::Config { machine: machine.clone(), what }
@@ -126,7 +126,10 @@ impl Build<'_> {
                 let refuse = self.refuse(i);
                 let mut build = || {
                     let tlb = (design.build)(&spec.params).map_err(&refuse)?;
-                    (self.observe)(spec, tlb).map_err(&refuse)
+                    match &mut self.observe {
+                        Some(observe) => observe(spec, tlb).map_err(&refuse),
+                        None => Ok(tlb),
+                    }
                 };
                 let fetch = spec.params.flag("split").then(&mut build).transpose()?;
                 let instance = TlbInstance {
@@ -137,6 +140,8 @@ impl Build<'_> {
                     fetch,
                     profile: Profile::new(),
                     walks: hw::tlb::walk::walks(&spec.params),
+                    blueprint: self.observe.is_none().then(|| Blueprint { design, params: spec.params.clone() }),
+                    parked: Vec::new(),
                 };
                 self.locations[i] = Location { engine: self.engines.len(), instance: instances.len(), member: 0 };
                 instances.push(instance);

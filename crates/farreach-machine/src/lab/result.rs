@@ -2,6 +2,7 @@
 
 use super::Lab;
 use super::any_engine::{AnyEngine, Location, Seen};
+use crate::guest::GuestRun;
 use crate::hardware::Hardware;
 use crate::instance::Group;
 use crate::spec::MachineSpec;
@@ -26,12 +27,13 @@ impl Lab {
         assert!(!self.is_learning(), "again() comes before result()");
         let limit = self.limit_reached().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
         let engines = self.driver.engines_mut("result()");
+        engines.iter_mut().for_each(AnyEngine::end_context);
         let first = engines[0].seen();
         for other in &*engines {
             let facts = |seen: &Seen| (seen.tally.references, seen.tally.further, seen.footprint.pages);
             debug_assert_eq!(
-                (facts(&other.seen()), other.seen().process_counts),
-                (facts(&first), first.process_counts),
+                (facts(&other.seen()), other.seen().process_counts, other.seen().guest.map(GuestRun::used)),
+                (facts(&first), first.process_counts, first.guest.map(GuestRun::used)),
                 "engines disagree"
             );
         }
@@ -52,7 +54,7 @@ impl Lab {
             huge_pages: first.process_counts.huge_pages().clone(),
             allocator: None,
             traps: None,
-            guest: None,
+            guest: first.guest.map(GuestRun::used),
         };
         let mut machines: Vec<MachineResult> = self
             .specs
@@ -84,15 +86,13 @@ fn machine(
 ) -> MachineResult {
     let by_time = engines[location.engine].seen().tally.passed.is_some();
     let Location { engine: e, instance: u, member } = location;
+    let mut guest;
     let (os, memory_profile, profile, tlb, system, caches, ideal_segment) = match &mut engines[e] {
         AnyEngine::Pages(engine) => {
+            guest = engine.guest.as_ref().map(|guest| guest.counts(u));
             let instance = &mut engine.instances[u];
             let Group { os, memory_profile, .. } = &mut engine.groups[instance.group];
-            let mut tlb = instance.main.counts().clone();
-            if let Some(fetch) = &instance.fetch {
-                tlb += fetch.counts();
-            }
-            tlb.lookups = engine.tally.lookups_in(instance.order);
+            let tlb = TlbCounts { lookups: engine.tally.lookups_in(instance.order), ..instance.counts() };
             let lifetimes = engine.lifetimes.as_mut().filter(|_| instance.walks);
             let ideal = lifetimes
                 .and_then(|lifetimes| lifetimes.ideal(u, engine.tally.time()))
@@ -101,6 +101,7 @@ fn machine(
         }
         AnyEngine::Lines(engine) => {
             let accesses = engine.accesses(engine.instances[u].system.line_shift());
+            guest = engine.guest.as_ref().map(|guest| guest.counts(u));
             let instance = &mut engine.instances[u];
             if let Some((tlb, caches)) = instance.system.mmu(accesses) {
                 let tlb = TlbCounts { lookups: clock, ..tlb };
@@ -158,6 +159,9 @@ fn machine(
     cost.compaction = compaction
         .as_ref()
         .map(|used| cost::compaction::cost(used, spec.params.int(farreach_types::params::PAGE_SIZE.name)));
+    if let Some(guest) = &mut guest {
+        cost::contexts::price(&mut guest.contexts, &counts.tlb, &spec.params);
+    }
     let overhead = system.as_ref().map_or_else(Vec::new, |system| cost::system::rows(system, workload, &spec.params));
     let mut config = spec.params.as_json().clone();
     for key in idle_choices(&spec.params) {
@@ -182,6 +186,6 @@ fn machine(
         timeline,
         memory_over_time,
         regions,
-        guest: None,
+        guest,
     }
 }

@@ -5,8 +5,10 @@
 //! anything changes in the page table, so every machine sees the table as it was at each of its references.
 
 mod fetches;
+mod guest;
 mod program;
 
+use super::guest::GuestRun;
 use super::lifetimes::RegionLifetimes;
 use super::memory_profile::MemoryProfile;
 use super::profile::{FIRST_SLICE, MAX_SLICES, Profile};
@@ -16,7 +18,7 @@ use super::worker_pool::BatchEngine;
 use farreach_hw::system::{Item, PIECE_SHIFT, System};
 use farreach_os::{Change, Os, What};
 use farreach_types::Error;
-use farreach_types::addr::{Asid, BASE_SHIFT, Vpn};
+use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, owner};
 use farreach_types::counts::{Lookups, SystemCounts, TlbCounts};
 use farreach_types::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op, address_in, block_id};
 use farreach_types::translation::{Attr, PageTableView};
@@ -104,6 +106,8 @@ pub(super) struct LineEngine {
     slice_end: u64,
     slice: u64,
     current: Option<Asid>,
+    /// What is known of a whole system, if the stream is one.
+    pub guest: Option<Box<GuestRun>>,
     limit: u64,
     plain: bool,
     changes: Vec<Change>,
@@ -135,6 +139,7 @@ impl LineEngine {
             slice_end: FIRST_SLICE,
             slice: FIRST_SLICE,
             current: None,
+            guest: None,
             limit: limit.unwrap_or(u64::MAX),
             changes: Vec::new(),
             memory_profile: MemoryProfile::new(),
@@ -161,7 +166,7 @@ impl LineEngine {
                 // The page is served already: this only returns the name of the region.
                 let touched = self
                     .os
-                    .touch(asid, item.vpn(), item.kind())
+                    .touch(owner(asid, item.vpn().0), item.vpn(), item.kind())
                     .map_err(|e| Error::Simulation { machine: instance.name.clone(), what: self.os.explain(e) })?;
                 instance.translated[item.kind_index()] += 1;
                 instance.profile.miss(self.clock, item.kind(), touched.label);
@@ -179,14 +184,15 @@ impl LineEngine {
     /// The operating system serves a page before its reference is passed on.
     #[inline(never)]
     fn serve(&mut self, asid: Asid, vpn: u64, kind: Kind) -> Result<(), Error> {
+        let asid = owner(asid, vpn);
         let needs = match kind {
             Kind::Fetch => Attr::EXEC,
             Kind::Load => Attr::READ,
             Kind::Store => Attr::WRITE,
         };
-        // Only a fault changes anything for the machines.
+        // Only a fault changes anything for the machines, or that a recorded system has come to an address space.
         let pte = self.os.pte(asid, Vpn(vpn));
-        if pte.is_none_or(|pte| pte.attr.0 & needs == 0) {
+        if self.guest.is_some() || pte.is_none_or(|pte| pte.attr.0 & needs == 0) {
             self.flush()?;
         }
         if pte.is_none() {
@@ -213,13 +219,19 @@ impl LineEngine {
         debug_assert!(self.span.is_empty(), "spans end before changes");
         self.os.take_changes(&mut self.changes);
         for change in &self.changes {
-            for instance in &mut self.instances {
+            for (design, instance) in self.instances.iter_mut().enumerate() {
+                let before = instance.system.invalidations();
                 match change.what {
                     What::Stale => instance.system.changed(change.asid, change.pages, &self.os),
                     What::Gone => instance.system.gone(change.asid),
+                    What::Flushed | What::FlushedEverywhere => instance.system.flushed(change.asid, change.pages),
                     What::Demoted => instance.system.demoted(change.asid, change.pages),
                     What::Segment => instance.system.segment_changed(change.asid),
                     What::Writable | What::Promoted | What::Mapped => {}
+                }
+                if matches!(change.what, What::Flushed | What::FlushedEverywhere) {
+                    let dropped = instance.system.invalidations() - before;
+                    self.guest.iter_mut().for_each(|guest| guest.flushed(design, 1, dropped));
                 }
                 if matches!(change.what, What::Mapped | What::Promoted | What::Demoted) {
                     instance.system.mapped(change.asid, change.pages, &self.os);
@@ -339,12 +351,20 @@ impl LineEngine {
         }
         self.process_counts.follow(asid, op)?;
         self.flush().map_err(|e| e.to_string())?;
+        let whole_system = self.follow_guest(asid, op)?;
         self.memory_profile.before(self.tally.lookups().total(), &self.os);
         if let Some(lifetimes) = &mut self.lifetimes {
             lifetimes.op(asid, op, self.tally.time());
         }
         self.os.apply(asid, op);
+        if let Some(refusal) = self.os.refusal() {
+            let machine = self.instances.first().map_or("", |instance| &instance.name);
+            return Err(format!("{machine}: {refusal}"));
+        }
         self.follow().map_err(|e| e.to_string())?;
+        if whole_system {
+            return Ok(());
+        }
         let before = self.threads.of(asid);
         if let Some(thread) = self.threads.follow(asid, op) {
             // The first to be named is the one that has been running.
@@ -363,14 +383,16 @@ impl LineEngine {
         if let Some(from) = self.current {
             self.fetches.go_on((from, self.threads.of(from)), (to, thread));
         }
+        self.turn_to(to);
+        if let Some(thread) = thread {
+            self.instances.iter_mut().for_each(|instance| instance.system.thread(to, thread));
+        }
+    }
+
+    fn turn_to(&mut self, to: Asid) {
         self.current = Some(to);
         self.served.clear();
-        for instance in &mut self.instances {
-            instance.system.switch(to);
-            if let Some(thread) = thread {
-                instance.system.thread(to, thread);
-            }
-        }
+        self.instances.iter_mut().for_each(|instance| instance.system.switch(to));
     }
 
     /// Ends a span when it is full, or at the end of a slice of the timelines. So each span lies in one slice, up to
@@ -402,7 +424,7 @@ impl BatchEngine for LineEngine {
         if self.done() {
             return Ok(());
         }
-        if self.current != Some(asid) && !batch.is_empty() {
+        if self.current != Some(asid) && !batch.is_empty() && self.guest.is_none() {
             self.switch(asid);
         }
         let mut at = 0;
@@ -414,6 +436,7 @@ impl BatchEngine for LineEngine {
                 at += 1;
                 continue;
             }
+            self.enter(asid);
             let (shape, addrs) = self.program.execution(words, at).map_err(|why| batch.broken(at, why))?;
             let end = at + 1 + addrs.len();
             if self.plain || self.limit - self.tally.limit_count() < u64::from(shape.instrs.max(shape.refs)) {

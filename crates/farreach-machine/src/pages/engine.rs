@@ -91,11 +91,15 @@ impl PageEngine {
                 self.sides.release(asid, VpnRange { start: Vpn(0), pages: 1 << (64 - BASE_SHIFT) });
                 self.sides.touched_pages.forget(asid);
             }
+            Op::Guest(_) => {
+                return Err("the page-size study gives programs pages of one size, and a whole system has chosen the \
+                            sizes of its pages itself; use `farreach sim` with machines on placement = guest"
+                    .into());
+            }
             Op::Start { .. }
             | Op::Protect { .. }
             | Op::Advise { .. }
             | Op::Thp(_)
-            | Op::Guest(_)
             | Op::ThreadStart { .. }
             | Op::ThreadExit { .. }
             | Op::Switch { .. } => {}

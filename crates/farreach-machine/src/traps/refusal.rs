@@ -48,6 +48,9 @@ fn refusal(spec: &MachineSpec) -> Option<String> {
         return Some(why.into());
     }
     let refuse = |key: &str, value: &str, why: &str| Some(format!("{key} = {value} cannot be driven by traps: {why}"));
+    if spec.follows_recorded_system() {
+        return refuse("placement", "guest", "a program that traps makes no page tables; use `farreach guest run`");
+    }
     let (l1, all) = (text(keys::L1_REPLACEMENT.name), text(keys::REPLACEMENT.name));
     let first_level = if ["", "same"].contains(&l1) { all } else { l1 };
     if ["lru", "plru"].contains(&first_level) {

@@ -7,6 +7,7 @@ mod ca_14_trap;
 mod common;
 mod cores;
 mod fetches;
+mod guest;
 mod kernel_segment;
 mod midgard;
 mod mmu;

@@ -17,7 +17,18 @@ use std::sync::Arc;
 impl Os {
     /// One event of the program. Changes for the hardware are in [`Os::take_changes`].
     pub fn apply(&mut self, asid: Asid, op: &Op) {
+        if self.guest.is_some() {
+            return self.guest_apply(asid, op);
+        }
         match op {
+            Op::Guest(_) => {
+                let placement = self.placement_name;
+                self.refusal.get_or_insert_with(|| {
+                    format!(
+                        "this machine has placement = {placement}; a recording of a whole system needs placement = guest"
+                    )
+                });
+            }
             Op::Start { program, .. } => {
                 debug_assert!(!self.space(asid).ended, "address spaces are numbered once");
                 self.space(asid).program = Some(Arc::clone(program));

@@ -49,6 +49,28 @@ impl PageTable {
         self.runs_in(range).iter().flat_map(|run| VpnRange { start: run.first, pages: run.pages }.iter()).collect()
     }
 
+    /// The frames of the referenced pages of a range.
+    pub fn touched_in(&self, range: VpnRange) -> Vec<Pfn> {
+        let mut frames = Vec::new();
+        for number in self.leaves_in(range) {
+            let part = VpnRange { start: Vpn(number * LEAF), pages: LEAF }.and(range);
+            let at = part.start.0 % LEAF;
+            match &self.leaves[self.index[&number] as usize] {
+                Leaf::Table(entries, _) => {
+                    let pages = &entries[at as usize..(at + part.pages) as usize];
+                    frames.extend(pages.iter().filter(|e| e.present && e.touched).map(|e| e.pfn));
+                }
+                Leaf::Run(alike) => {
+                    let wanted = page_bits(at, part.pages);
+                    let here: Bits = std::array::from_fn(|i| alike.present[i] & alike.touched[i] & wanted[i]);
+                    let pages = bits::runs(&here).into_iter().flat_map(|(at, n)| at..at + n);
+                    frames.extend(pages.map(|at| Pfn(alike.common.pfn.0.wrapping_add(at))));
+                }
+            }
+        }
+        frames
+    }
+
     /// Pages that were mapped together with others and never referenced.
     pub fn unused(&self) -> u64 {
         let of = |leaf: &u32| match &self.leaves[*leaf as usize] {

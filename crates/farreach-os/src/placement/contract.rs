@@ -1,5 +1,6 @@
 //! The contract of placement policies: their decisions, and their registration.
 
+use super::guest::GuestPolicy;
 use super::utopia::RestSegs;
 use crate::memory::Memory;
 use crate::object::ObjectId;
@@ -108,6 +109,11 @@ pub trait Placement: Send {
 
     /// How direct segments are made, if the policy makes any.
     fn segment_policy(&self) -> Option<&SegmentPolicy> {
+        None
+    }
+
+    /// How a recorded system is followed, if its page tables are the recorded ones.
+    fn guest_policy(&self) -> Option<GuestPolicy> {
         None
     }
 

@@ -4,6 +4,7 @@
 pub mod contract;
 mod demand;
 mod eager;
+pub(crate) mod guest;
 mod hugetlb;
 mod mapping;
 mod perforated;
@@ -28,6 +29,7 @@ pub const PLACEMENTS: &[&PlacementKind] = &[
     &SEGMENT,
     &mapping::MAPPING,
     &utopia::UTOPIA,
+    &guest::GUEST,
 ];
 
 /// The policy of this name.

@@ -81,7 +81,7 @@ impl System {
                         change.what != What::Stale || asid != change.asid || !change.pages.contains(Vpn(vpn))
                     });
                 }
-                What::Writable | What::Promoted | What::Mapped => {}
+                What::Writable | What::Promoted | What::Mapped | What::Flushed | What::FlushedEverywhere => {}
             }
         }
         self.changes = changes;

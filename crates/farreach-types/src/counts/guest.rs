@@ -145,7 +145,7 @@ counters! {
         second_level_fetch_hits,
         /// Loads and stores that did.
         second_level_data_hits,
-        /// Hits of a range or segment alone.
+        /// Lookups that a range alone answered.
         range_hits,
         /// Page table entries that miss handlers read beyond the first.
         extra_pte_reads,
@@ -203,5 +203,38 @@ impl GuestCounts {
     /// The cycles of the kernel, or of programs; `None` if they are not known.
     pub fn cycles(&self, kernel: bool) -> Option<u64> {
         self.contexts.iter().filter(|row| row.context.kernel == kernel).map(|row| row.cycles).sum()
+    }
+}
+
+counters! {
+    /// What the kernel of a recorded system did with its page tables.
+    GuestOsCounts {
+        /// Words of known tables that changed.
+        table_words,
+        /// Mappings that changed or went, as far as designs could have had them.
+        leaves_changed,
+        /// Mappings that came where none was, in tables on the way to touched pages.
+        leaves_added,
+        /// Invalidations of addresses (INVLPG, TLBI by address).
+        invalidations_pages,
+        /// Invalidations of all addresses of a tag.
+        invalidations_spaces,
+        /// Invalidations of everything.
+        invalidations_all,
+        /// Of these, the ones for all processors.
+        invalidations_broadcast,
+        /// Ranges of pages whose entries were dropped by invalidations, registers or for want of tags.
+        flushes,
+        /// Times that another address space of user pages ran on a processor.
+        space_switches,
+        /// Mappings that were used after their word had changed, before the guest invalidated them; each once for each
+        /// change. Only with `stale = guest`.
+        stale_lookups,
+        /// Page faults, where the instruction set has a vector for them.
+        page_faults,
+        /// Other exceptions, and all of them where page faults have no vector of their own.
+        exceptions,
+        /// Interrupts.
+        interrupts,
     }
 }

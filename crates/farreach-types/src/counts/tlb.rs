@@ -1,6 +1,6 @@
 //! What TLBs, walkers, range TLBs and segments count.
 
-use super::{HOST_TABLE, MemoryCounts, OwnCounts, Parts, TABLE, WalkCaches};
+use super::{ContextCounts, HOST_TABLE, MemoryCounts, OwnCounts, Parts, TABLE, WalkCaches};
 use serde::{Deserialize, Serialize};
 
 /// What one design counted (XC-5). One lookup per base page of the machine that a reference touches (XC-1).
@@ -241,6 +241,22 @@ impl WalkDistances {
 }
 
 impl TlbCounts {
+    /// The counts that are kept by context. Lookups are the machine's.
+    pub fn of_context(&self) -> ContextCounts {
+        ContextCounts {
+            lookups: self.lookups,
+            misses: self.misses,
+            fetch_misses: self.fetch_misses,
+            data_misses: self.data_misses,
+            second_level_fetch_hits: self.second_level_fetch_hits,
+            second_level_data_hits: self.second_level_data_hits,
+            range_hits: self.range.sole_hits,
+            extra_pte_reads: self.extra_pte_reads,
+            walks: self.walk.walks,
+            walk_references: self.walk_references(),
+        }
+    }
+
     /// References of walks to page tables of all kinds, in both dimensions.
     pub fn table_references(&self) -> u64 {
         self.walk_references() + self.of_tables(|memory| memory.made.references)

@@ -12,7 +12,7 @@
 //! overflows, the machine hands all its times to the designs and empties it ([`LookupTimes::restart`]).
 
 use super::Unfiltered;
-use farreach_types::addr::{Asid, Vpn};
+use farreach_types::addr::{Asid, Vpn, owner};
 use std::hint::select_unpredictable;
 use std::ops::Range;
 
@@ -66,6 +66,13 @@ pub(in crate::tlb) struct LastLookups<'m> {
 }
 
 impl LastLookups<'_> {
+    /// Whether lookups of these pages of this address space are in the table: it runs, or is the kernel of a whole
+    /// system, whose half of the addresses is in every one.
+    #[inline(always)]
+    fn has(&self, asid: Asid, base: Vpn) -> bool {
+        asid == owner(self.asid, base.0 << self.order)
+    }
+
     /// When this page of the table was looked up last, since `before`; `known` if that is later.
     #[inline(always)]
     fn last(&self, vpn: u64, known: u32) -> u32 {
@@ -83,7 +90,7 @@ impl LastLookups<'_> {
     /// Whether any of these pages was looked up at this time or later: bit `i` of `mask` stands for page `base + i`.
     #[inline(always)]
     pub fn any_since(&self, when: u64, asid: Asid, base: Vpn, mut mask: u64) -> bool {
-        if asid != self.asid {
+        if !self.has(asid, base) {
             return false;
         }
         // All times in the table are after `before`.
@@ -106,7 +113,7 @@ impl LastLookups<'_> {
     /// group of `2^order` pages from `base` on, which is aligned to such a group.
     #[inline(always)]
     pub fn last_of(&self, known: u64, asid: Asid, base: Vpn, mut mask: u64, order: u32) -> u64 {
-        if asid != self.asid {
+        if !self.has(asid, base) {
             return known;
         }
         let mut last = known.saturating_sub(self.before).min(u32::MAX.into()) as u32;
@@ -189,8 +196,8 @@ impl FilterEntry {
 #[repr(align(64))]
 pub struct FilterEntryPair(pub [FilterEntry; 2]);
 
-/// When pages were last looked up. A direct-mapped table over the pages of one address space, with one half for data
-/// and one for fetches. Before a page loses its slot, all designs get its last lookup
+/// When pages were last looked up. A direct-mapped table over the pages of one address space, of which the upper half of
+/// a whole system belongs to its kernel, with one half for data and one for fetches. Before a page loses its slot, all designs get its last lookup
 /// ([`Timed::note_lookup`](crate::tlb::Timed::note_lookup)).
 pub struct LookupTimes {
     /// The address space of the pages.
