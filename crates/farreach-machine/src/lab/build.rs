@@ -110,17 +110,11 @@ impl Build<'_, '_> {
         move |what| Error::Config { machine: machine.clone(), what }
     }
 
-    /// The operating system of a machine.
-    fn system(&self, i: usize) -> Result<Os, Error> {
-        needs_regions(&self.specs[i]).map_or(Ok(()), Err).map_err(self.refuse(i))?;
-        Os::new(&self.specs[i].params).map_err(self.refuse(i))
-    }
-
     /// One engine for TLBs, in groups that share an operating system.
     fn pages<'s>(&mut self, parts: impl Iterator<Item = &'s [usize]>) -> Result<(), Error> {
         let (mut groups, mut instances): (Vec<Group>, Vec<TlbInstance>) = Default::default();
         for part in parts {
-            let os = self.system(part[0])?;
+            let os = Os::new(&self.specs[part[0]].params).map_err(self.refuse(part[0]))?;
             let group = Group {
                 os,
                 designs: instances.len()..instances.len() + part.len(),
@@ -168,7 +162,7 @@ impl Build<'_, '_> {
     /// One engine for machines with caches, all on one operating system.
     fn lines(&mut self, families: &[Vec<usize>]) -> Result<(), Error> {
         let first = families[0][0];
-        let os = self.system(first)?;
+        let os = Os::new(&self.specs[first].params).map_err(self.refuse(first))?;
         if os.page_shift() != BASE_SHIFT {
             let size = farreach_types::addr::Bytes(1 << os.page_shift());
             return Err(self.refuse(first)(format!(
@@ -204,21 +198,4 @@ impl Build<'_, '_> {
         self.engines.push(AnyEngine::Lines(Box::new(engine)));
         Ok(())
     }
-}
-
-/// Refuses a machine on a guest's page tables that reads the regions of programs, which are not in these.
-fn needs_regions(spec: &MachineSpec) -> Option<String> {
-    let has = |key: &str, name: &str| {
-        let behind = || spec.params.words(key).iter().any(|word| word == name);
-        if key == "kind" { spec.hardware.kind() == name } else { spec.params.has(key) && behind() }
-    };
-    let needs = [("kind", "midgard", "MID-1"), ("behind", "asap", "ASA-1")];
-    let (key, name, rule) = needs.into_iter().find(|(key, name, _)| has(key, name))?;
-    if spec.params.text("placement") != "guest" {
-        return None;
-    }
-    Some(format!(
-        "{key} = {name} is not allowed with placement = guest: it reads the regions of a program ({rule}), which a \
-         recording of a whole system does not have"
-    ))
 }

@@ -131,7 +131,7 @@ fn machine(
         None if hw::tlb::additions::utopia::leaves_out_entries(&spec.params) => None,
         None if os.guest_table_bytes().is_some() => os.guest_table_bytes(),
         None if hw::tlb::walk::walks(&spec.params) && spec.params.int(hw::tlb::walk::WALK_LEVELS.name) == 4 => {
-            os.guest_table_bytes().or_else(|| os.radix_bytes())
+            os.radix_bytes()
         }
         None => None,
     };

@@ -97,7 +97,8 @@ impl Guest {
             return self.refresh_run(os, &(frame, link.clone(), at));
         }
         // Pages of a run that are stale translate otherwise than the others: it is none until they are not.
-        let wanted = wanted.map(|leaf| if self.is_whole(asid, pages, leaf) { leaf } else { Leaf { order: own, ..leaf } });
+        let wanted =
+            wanted.map(|leaf| if self.is_whole(asid, pages, leaf) { leaf } else { Leaf { order: own, ..leaf } });
         if same {
             let (before, now) = (cached.map_or(0, |e| e.order), wanted.map_or(0, |leaf| leaf.order));
             if before != now {
