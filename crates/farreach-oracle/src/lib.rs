@@ -21,15 +21,16 @@
 //! * [`midgard`]: caches behind a space of their own; [`sll`]: a second level that cores share;
 //! * [`perforated`]: superpages with holes;
 //! * [`belady`]: the fewest misses that any replacement has; [`lru`]: sets in order of use, for the models;
+//! * [`guest`]: whole systems: walks of recorded page tables, TLBs that the guest looks after, and a random kernel;
 //! * [`hosts`]: virtual machines: walks in two dimensions, shadow and agile paging;
 //! * [`run`]: a trace through one operating system and one TLB;
 //! * [`dice`]: random choices for the streams of both sides.
 //!
 //! Where the specification is open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs`, `run.rs`,
 //! `program.rs`, `frames.rs`, `paging.rs`, `segments.rs`, `huge.rs`, `eager.rs`, `policies.rs`, `tables.rs`,
-//! `utopia.rs`, `coalesce.rs`, `midgard.rs`, `sll.rs`, `perforated.rs`, `belady.rs`, `hosts.rs` and
+//! `utopia.rs`, `coalesce.rs`, `midgard.rs`, `sll.rs`, `perforated.rs`, `belady.rs`, `hosts.rs`, `guest.rs` and
 //! those in `since` state the choices (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`, `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`,
-//! `OS-n`, `OE-n`, `OB-n`, `OW-n`, `OU-n`, `OC-n`, `OV-n`, `OY-n`, `OX-n`, `OA-n`, `OI-n`). Look there first
+//! `OS-n`, `OE-n`, `OB-n`, `OW-n`, `OU-n`, `OC-n`, `OV-n`, `OY-n`, `OX-n`, `OA-n`, `OI-n`, `OZ-n`). Look there first
 //! when implementation and oracle differ.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "for tests only")]
@@ -42,6 +43,7 @@ pub mod eager;
 pub mod entry_bits;
 pub mod fold;
 pub mod frames;
+pub mod guest;
 pub mod hosts;
 pub mod huge;
 pub mod lru;

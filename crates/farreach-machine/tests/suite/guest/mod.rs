@@ -1,5 +1,6 @@
 //! Whole systems: the kernel's half, contexts, processors.
 
+mod oracle;
 mod system;
 
 use crate::common::{Outcome, lab, run_batches};
