@@ -12,7 +12,7 @@ __all__ = ["Row", "flat", "row_of", "context_rows", "frame"]
 #: A row of a table: values by column.
 Row = Mapping[str, Any]
 #: Parts of a machine's result whose members are columns without a prefix, and those with one.
-_PLAIN, _PREFIXED = ("counts", "memory", "cost"), ("contiguity", "segments", "ideal_segment", "caches", "system", "guest")
+_PLAIN, _PREFIXED = ("counts", "memory", "cost"), ("contiguity", "segments", "ideal_segment", "caches", "system")
 _LIMIT = re.compile(r"--limit (\d+)")
 
 
@@ -78,7 +78,8 @@ def row_of(workload: Row, machine: Row) -> Dict[str, Any]:
         if part in machine:
             flat(machine[part], f"{part}.", row)
     if "guest" in machine:
-        _sums(machine["guest"]["contexts"], "guest.", row)
+        flat(machine["guest"], "", row)
+        _sums(machine["guest"]["contexts"], "", row)
     flat(workload, "workload.", row)
     if "guest" in workload:
         _sums(workload["guest"]["contexts"], "workload.guest.", row)

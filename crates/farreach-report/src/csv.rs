@@ -1,5 +1,5 @@
 //! One row per machine (RFC 4180): name, counts, memory, cost under the names they have in the JSON; `system.*` of
-//! machines with caches; `guest.*` of whole systems; then `workload.*` and `config.*`. Keys that a machine does not have
+//! machines with caches; `kernel.*` and `user.*` of whole systems; then `workload.*` and `config.*`. Keys that a machine does not have
 //! are empty.
 
 use super::guest::PRIVILEGES;
@@ -40,13 +40,13 @@ pub fn render(result: &RunResult) -> String {
     table(&rows)
 }
 
-/// What a whole system's kernel and its programs are counted with, each added up.
+/// What a machine counted of a whole system, the contexts of each privilege added up.
 pub(super) fn guest(counts: &GuestCounts) -> Map<String, Json> {
-    let mut row = flat("guest.", json(counts));
-    row.remove("guest.contexts");
+    let mut row = flat("", json(counts));
+    row.remove("contexts");
     for (name, kernel) in PRIVILEGES {
-        row.extend(flat(&format!("guest.{name}."), json(&counts.of(kernel))));
-        row.insert(format!("guest.{name}.cycles"), json(&counts.cycles(kernel)));
+        row.extend(flat(&format!("{name}."), json(&counts.of(kernel))));
+        row.insert(format!("{name}.cycles"), json(&counts.cycles(kernel)));
     }
     row
 }

@@ -130,7 +130,12 @@ impl Tlbs {
         counts.misses += 1;
         let Some(found) = now else { return };
         let base = self.config.shift - 12;
-        let order = if self.config.mixed { found.order.max(base) } else { base };
+        let order = match self.config.mixed {
+            // The largest entries have 1 GB.
+            true if found.order <= 18 => found.order.max(base),
+            true => found.leaf,
+            false => base,
+        };
         let first = page >> order << order;
         if entries.len() == self.config.entries {
             entries.remove(0);
@@ -174,13 +179,14 @@ impl Tlbs {
         }
     }
 
-    /// Entries whose translation changed. An entry of more pages than its leaf has now is one of them.
+    /// Entries whose translation changed. An entry of more pages than its leaf has now is one of them; one of fewer
+    /// is as right as before.
     fn drop_changed(&mut self, system: &System) {
         let mixed = self.config.mixed;
         let changed = |entry: &Entry| {
             let now = system.translate(entry.space, entry.first);
-            let says = (entry.found.frame, entry.found.rights, entry.found.global);
-            now.is_none_or(|now| (now.frame, now.rights, now.global) != says || mixed && now.order != entry.found.order)
+            let says = (entry.found.frame, entry.found.rights);
+            now.is_none_or(|now| (now.frame, now.rights) != says || mixed && now.order < entry.order)
         };
         for processor in 0..self.entries.len() {
             self.drop_if(processor, changed);

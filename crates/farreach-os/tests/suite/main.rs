@@ -1,3 +1,4 @@
 //! The tests of farreach-os.
 
 mod frames;
+mod guest;

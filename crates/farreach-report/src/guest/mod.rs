@@ -9,7 +9,7 @@ pub(super) use vectors::{kinds, vector};
 
 use super::format::{NONE, bytes, count, counted, rate};
 use super::grid::{broken, lines};
-use farreach_types::counts::{GuestChecks, GuestCounts, GuestUse, MachineResult, RunResult};
+use farreach_types::counts::{GuestChecks, GuestCounts, GuestOsCounts, GuestUse, MachineResult, RunResult};
 use std::collections::BTreeSet;
 
 /// The two privileges: their names, and whether it is the kernel.
@@ -101,12 +101,14 @@ pub(super) fn header(guest: &GuestUse) -> Vec<String> {
 pub(super) struct Sides<'a> {
     guest: &'a GuestUse,
     counts: &'a GuestCounts,
+    os: &'a GuestOsCounts,
 }
 
 impl<'a> Sides<'a> {
     /// Of a machine; nothing if it was not counted by context.
     pub(super) fn of(result: &'a RunResult, machine: &'a MachineResult) -> Option<Sides<'a>> {
-        Some(Sides { guest: result.workload.guest.as_ref()?, counts: machine.guest.as_ref()? })
+        let (guest, counts) = (result.workload.guest.as_ref()?, machine.guest.as_ref()?);
+        Some(Sides { guest, counts, os: &machine.counts.os.guest })
     }
 
     /// Misses of one privilege.
@@ -153,7 +155,7 @@ impl<'a> Sides<'a> {
 /// A column of the first table: two lines of heading, and the cell; left out if all cells are empty or 0.
 type Column = ([&'static str; 2], fn(&Sides) -> Option<String>);
 
-const COLUMNS: [Column; 12] = [
+const COLUMNS: [Column; 13] = [
     (["kernel", "misses"], |s| Some(count(s.misses(true)))),
     (["user", "misses"], |s| Some(count(s.misses(false)))),
     (["kernel %", "misses"], |s| s.kernel_misses().map(rate)),
@@ -166,13 +168,15 @@ const COLUMNS: [Column; 12] = [
     (["kernel %", "cycles"], |s| s.kernel_cycles().map(rate)),
     (["", "flushes"], |s| Some(count(s.counts.flushes))),
     (["entries", "flushed"], |s| Some(count(s.counts.flushed))),
+    (["stale", "lookups"], |s| Some(count(s.os.stale_lookups))),
 ];
 
 /// How to read the first table.
-const NOTES: [&str; 3] = [
+const NOTES: [&str; 4] = [
     "per 1000: misses for 1000 instructions of the kernel, of programs, of both.",
     "cycles: miss cycles. All that a system call does is the kernel's.",
     "flushes: what the guest told its processors to drop, by instructions and writes of registers.",
+    "lookups: stale ones had a translation that the guest had changed and not invalidated yet.",
 ];
 
 /// Both tables; nothing if what ran was no whole system.

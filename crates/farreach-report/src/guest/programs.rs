@@ -61,10 +61,10 @@ impl Program {
 }
 
 /// Programs by name, those first that miss most in one design; the least of them are one, at the end. Nothing if no
-/// program has a name.
+/// address space has a name: the kernel before the first always has one.
 pub(crate) fn programs(result: &RunResult, design: usize) -> Vec<Program> {
     let Some(guest) = &result.workload.guest else { return Vec::new() };
-    if guest.contexts.iter().all(|of| of.context.program.is_empty()) {
+    if guest.contexts.iter().all(|of| of.context.space == 0 || of.context.program.is_empty()) {
         return Vec::new();
     }
     let empty = |name: &str| Program {

@@ -4,11 +4,21 @@ use crate::fixture::HOSTILE;
 use crate::fixture::guest::{guest, with_programs};
 use crate::page::{body, complete};
 use farreach_report::{csv as csv_report, format, html, json as json_report, table};
-use farreach_types::counts::{GuestChecks, RunResult};
+use farreach_types::counts::{Context, GuestChecks, RunResult};
 use std::collections::HashMap;
 
 fn people(result: &RunResult) -> String {
     table::render(result, usize::MAX)
+}
+
+/// A guest, some of whose address spaces run a program of this name.
+fn renamed(which: impl Fn(&Context) -> bool, name: &str) -> RunResult {
+    let mut result = guest();
+    let used = result.workload.guest.iter_mut().flat_map(|guest| &mut guest.contexts).map(|of| &mut of.context);
+    let counted = result.machines.iter_mut().flat_map(|machine| &mut machine.guest);
+    let counted = counted.flat_map(|guest| &mut guest.contexts).map(|row| &mut row.context);
+    used.chain(counted).filter(|of| which(of)).for_each(|of| of.program = name.into());
+    result
 }
 
 /// The first lines, and all from the tables of the guest on.
@@ -34,15 +44,16 @@ qemu-system-x86_64 -kernel bzImage
     let expected = "\
 Kernel and user
 
-               kernel    user  kernel %    kernel      user      both  kernel    user    both  kernel %           entries
-design         misses  misses    misses  per 1000  per 1000  per 1000  cycles  cycles  cycles    cycles  flushes  flushed
-─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-t94/single        440     310      58.7      24.4      4.92      9.26   17.6k   12.4k   30.0k      58.7       12      340
-t94/superpage      45      81      35.7      2.50      1.29      1.56       –       –       –         –       12      340
+               kernel    user  kernel %    kernel      user      both  kernel    user    both  kernel %           entries    stale
+design         misses  misses    misses  per 1000  per 1000  per 1000  cycles  cycles  cycles    cycles  flushes  flushed  lookups
+──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+t94/single        440     310      58.7      24.4      4.92      9.26   17.6k   12.4k   30.0k      58.7       12      340        0
+t94/superpage      45      81      35.7      2.50      1.29      1.56       –       –       –         –       12      340        5
 
   per 1000: misses for 1000 instructions of the kernel, of programs, of both.
   cycles: miss cycles. All that a system call does is the kernel's.
   flushes: what the guest told its processors to drop, by instructions and writes of registers.
+  lookups: stale ones had a translation that the guest had changed and not invalidated yet.
 
 By program, with what the kernel did in its address spaces
 
@@ -50,7 +61,7 @@ By program, with what the kernel did in its address spaces
 program     spaces     tions       %      misses       %    instr.         misses       %    instr.
 ───────────────────────────────────────────────────────────────────────────────────────────────────
 cc1              2     75.0k    20.0         700    57.1      9.33            120    33.3      1.60
-(no name)        0     1,000     100          30     100      30.0              3     100      3.00
+kernel           0     1,000     100          30     100      30.0              3     100      3.00
 sh               1     5,000    40.0          20    50.0      4.00              3    66.7     0.600
 ";
     assert_eq!(tables, expected, "{tables}");
@@ -85,7 +96,9 @@ fn other_reports_say_nothing_of_guests() {
     let mut result = guest();
     result.workload.source = "gups".into();
     result.workload.guest = None;
-    result.machines.iter_mut().for_each(|machine| machine.guest = None);
+    for machine in &mut result.machines {
+        (machine.guest, machine.counts.os.guest) = (None, Default::default());
+    }
     let forms = [people(&result), html::render(&result), csv_report::render(&result), json_report::render(&result)];
     for words in ["kernel", "Kernel", "guest", "By program"] {
         assert!(forms.iter().all(|text| !text.contains(words)), "{words}");
@@ -114,7 +127,7 @@ fn contexts_add_up_to_the_whole() {
     for (machine, row) in result.machines.iter().zip(&rows) {
         let tlb = &machine.counts.tlb;
         let number = |name: String| row[&name].parse::<u64>().unwrap();
-        let both = |name: &str| number(format!("guest.kernel.{name}")) + number(format!("guest.user.{name}"));
+        let both = |name: &str| number(format!("kernel.{name}")) + number(format!("user.{name}"));
         assert_eq!([both("lookups"), both("misses")], [tlb.lookups, tlb.misses]);
         assert_eq!([both("fetch_misses"), both("data_misses")], [tlb.fetch_misses, tlb.data_misses]);
         let whole = |part: &str, kind: &str| {
@@ -125,7 +138,7 @@ fn contexts_add_up_to_the_whole() {
             ["fetch", "load", "store"].iter().for_each(|kind| whole(part, kind));
         }
     }
-    assert_eq!(number(&rows[0], "guest.kernel.misses") + number(&rows[0], "guest.user.misses"), 750);
+    assert_eq!(number(&rows[0], "kernel.misses") + number(&rows[0], "user.misses"), 750);
 }
 
 fn number(row: &HashMap<String, String>, name: &str) -> u64 {
@@ -140,14 +153,14 @@ fn rows(result: &RunResult) -> Vec<HashMap<String, String>> {
 fn the_csv_has_sums_and_no_lists() {
     let rows = rows(&guest());
     for (name, value) in [
-        ("guest.kernel.lookups", "27004"),
-        ("guest.kernel.misses", "440"),
-        ("guest.kernel.fetch_misses", "154"),
-        ("guest.user.misses", "310"),
-        ("guest.kernel.cycles", "17600"),
-        ("guest.user.cycles", "12400"),
-        ("guest.flushes", "12"),
-        ("guest.flushed", "340"),
+        ("kernel.lookups", "27004"),
+        ("kernel.misses", "440"),
+        ("kernel.fetch_misses", "154"),
+        ("user.misses", "310"),
+        ("kernel.cycles", "17600"),
+        ("user.cycles", "12400"),
+        ("flushes", "12"),
+        ("flushed", "340"),
         ("workload.guest.arch", "x86_64"),
         ("workload.guest.events.kernel_entries", "310"),
         ("workload.guest.checks.compared", "45000"),
@@ -156,7 +169,8 @@ fn the_csv_has_sums_and_no_lists() {
     ] {
         assert_eq!(rows[0][name], value, "{name}");
     }
-    assert_eq!((rows[1]["guest.kernel.misses"].as_str(), rows[1]["guest.kernel.cycles"].as_str()), ("45", ""));
+    assert_eq!((rows[1]["kernel.misses"].as_str(), rows[1]["kernel.cycles"].as_str()), ("45", ""));
+    assert_eq!([rows[0]["guest.stale_lookups"].as_str(), rows[1]["guest.stale_lookups"].as_str()], ["", "5"]);
     assert!(rows[0].keys().all(|name| !name.ends_with("contexts") && !name.ends_with("guest.exceptions")));
 }
 
@@ -203,16 +217,18 @@ fn programs_are_added_up_by_name() {
     // Two processes.
     assert_eq!(rows[0], ["cc1", "2", "75.0k", "20.0", "700", "57.1", "9.33", "120", "33.3", "1.60"]);
     let name = |row: &Vec<&str>| row[..row.len() - 9].join(" ");
-    assert_eq!(rows[1..4].iter().map(name).collect::<Vec<_>>(), ["(no name)", "sh", "job-00"]);
+    assert_eq!(rows[1..4].iter().map(name).collect::<Vec<_>>(), ["kernel", "sh", "job-00"]);
     assert_eq!(name(&rows[12]), "11 other programs");
     // Of 11 the misses are 11 + 10 + ... + 1.
     assert_eq!(rows[12][3..], ["11", "11.0k", "0", "66", "0", "6.00", "66", "0", "6.00"]);
     let page = html::render(&result);
     complete("programs", &page);
     assert!(page.contains("11 other programs"));
+    // An address space without a name, among others.
+    let result = renamed(|of| of.space == 1, "");
+    assert!(people(&result).contains("\n(no name)        1     5,000    40.0          20 "));
     // No names, no table.
-    let mut result = guest();
-    result.workload.guest.as_mut().unwrap().contexts.iter_mut().for_each(|of| of.context.program.clear());
+    let result = renamed(|of| of.space > 0, "");
     assert!(!people(&result).contains("By program") && !html::render(&result).contains("By program"));
 }
 
@@ -245,18 +261,13 @@ fn bars_of_kernel_and_user() {
         let cells = row.unwrap().children().filter(|n| n.has_tag_name("td"));
         cells.map(|n| n.text().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(number("guest.kernel.misses"), ["440", "45"]);
-    assert_eq!(number("guest.user.cycles"), ["12,400", "–"]);
+    assert_eq!(number("kernel.misses"), ["440", "45"]);
+    assert_eq!(number("user.cycles"), ["12,400", "–"]);
 }
 
 #[test]
 fn names_from_a_guest_are_text() {
-    let mut result = guest();
-    let hostile = |program: &mut String| *program = HOSTILE.into();
-    result.workload.guest.as_mut().unwrap().contexts.iter_mut().for_each(|of| hostile(&mut of.context.program));
-    for machine in &mut result.machines {
-        machine.guest.as_mut().unwrap().contexts.iter_mut().for_each(|row| hostile(&mut row.context.program));
-    }
+    let result = renamed(|_| true, HOSTILE);
     let (text, page) = (people(&result), html::render(&result));
     complete("hostile", &page);
     assert!(text.contains("By program") && page.contains("By program"));
