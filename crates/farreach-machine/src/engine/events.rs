@@ -47,11 +47,7 @@ impl Engine {
                         What::Stale => tlb.unmapped(change.asid, change.pages, os),
                         What::Mapped | What::Promoted | What::Demoted => tlb.mapped(change.asid, change.pages, os),
                         // Entries that are flushed leave their mappings.
-                        What::Gone
-                        | What::Segment
-                        | What::Writable
-                        | What::Flushed
-                        | What::FlushedEverywhere => {}
+                        What::Gone | What::Segment | What::Writable | What::Flushed | What::FlushedEverywhere => {}
                     }
                 }
                 if let Some(mapped) = &mut self.mapped {

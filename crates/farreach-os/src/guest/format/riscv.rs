@@ -21,7 +21,9 @@ pub(super) fn root(registers: &Registers, upper: bool) -> Result<Root, String> {
         8 => (39, 2),
         9 => (48, 3),
         10 => (57, 4),
-        mode => return Err(format!("a reference while satp has mode {mode}: it must be 8, 9 or 10 (Sv39, Sv48, Sv57)")),
+        mode => {
+            return Err(format!("a reference while satp has mode {mode}: it must be 8, 9 or 10 (Sv39, Sv48, Sv57)"));
+        }
     };
     Ok(Root::half((satp & 0xfff_ffff_ffff) << 12, bits, height, Format::Riscv(Riscv), upper))
 }
