@@ -243,6 +243,7 @@ impl GuestRun {
             events: self.events.clone(),
             exceptions: self.exceptions.iter().map(|(&vector, &count)| ExceptionCount { vector, count }).collect(),
             contexts: contexts.collect(),
+            checks: None,
         }
     }
 

@@ -128,7 +128,8 @@ impl TlbInstance {
     pub fn entries(&self) -> Vec<EntryView> {
         let running = self.fetch.iter().chain([&self.main]).flat_map(|tlb| tlb.entries());
         let parked = self.parked.iter().flatten().zip(1..).flat_map(|(tlbs, i)| {
-            let of = |tlb: &dyn Tlb| tlb.entries().into_iter().map(move |e| EntryView { slot: e.slot + (i << 20), ..e });
+            let of =
+                |tlb: &dyn Tlb| tlb.entries().into_iter().map(move |e| EntryView { slot: e.slot + (i << 20), ..e });
             tlbs.each().flat_map(of).collect::<Vec<_>>()
         });
         running.chain(parked).collect()

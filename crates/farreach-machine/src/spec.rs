@@ -264,9 +264,7 @@ impl MachineSpec {
     /// in which any walk may be followed by a change.
     fn check_restsegs(&self) -> Result<(), String> {
         let (params, placement) = (&self.params, self.params.text(os::PLACEMENT.name));
-        let part = additions::utopia::LISTED.name;
-        let walks =
-            params.has(additions::BEHIND.name) && params.texts(additions::BEHIND.name).iter().any(|b| b == part);
+        let walks = self.behind().iter().any(|part| part == additions::utopia::LISTED.name);
         if walks && placement != os::placement::utopia::UTOPIA.name {
             return Err(format!(
                 "{} = {} is not allowed with placement = {placement}: the system of this machine makes no RestSegs; \
@@ -310,9 +308,18 @@ impl MachineSpec {
         } else if self.hardware.tlb().is_none() {
             let why = "virtual caches need regions and objects of programs, which a recorded system does not tell";
             refuse(KIND.name, self.hardware.kind(), why)
+        } else if let Some(part) = self.behind().iter().find(|part| *part == additions::asap::LISTED.name) {
+            let why = "it reads the regions of a program (ASA-1), which a recorded system does not tell";
+            refuse(additions::BEHIND.name, part, why)
         } else {
             Ok(())
         }
+    }
+
+    /// The additions behind its second level.
+    fn behind(&self) -> Vec<String> {
+        let key = additions::BEHIND.name;
+        if self.params.has(key) { self.params.texts(key) } else { Vec::new() }
     }
 
     /// Whether its page tables are those of a recorded system.

@@ -15,7 +15,7 @@ use crate::frames::numbers;
 use crate::labels;
 use crate::os::Os;
 use crate::page_table::entry::{Entry, attributes};
-use farreach_types::addr::{Asid, DIRECT_MAP, Pfn, Vpn, VpnRange};
+use farreach_types::addr::{Asid, DIRECT_MAP, KERNEL, Pfn, Vpn, VpnRange};
 use farreach_types::event::Backing;
 use farreach_types::translation::Segment;
 
@@ -36,6 +36,9 @@ impl Os {
 
     /// The registers of a kernel segment.
     pub(super) fn direct_map(&self, asid: Asid) -> Option<Segment> {
+        if let Some(guest) = &self.guest {
+            return guest.direct_map().filter(|_| asid == KERNEL);
+        }
         let pages = self.spaces.get(asid.0 as usize)?.direct_map_pages?;
         Some(Segment { base: pages.start, limit: pages.end(), pfn: Pfn(numbers::DIRECT_MAP) })
     }

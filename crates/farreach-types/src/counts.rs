@@ -68,8 +68,10 @@ mod parts;
 mod tlb;
 
 pub use caches::{Answered, CacheCounts, LineCounts, WalkCaches};
-pub use guest::{Context, ContextCounts, ContextRow, ContextUse, ExceptionCount, GuestCounts, GuestEvents,
-    GuestOsCounts, GuestUse};
+pub use guest::{
+    Context, ContextCounts, ContextRow, ContextUse, ExceptionCount, GuestChecks, GuestCounts, GuestEvents,
+    GuestOsCounts, GuestUse,
+};
 pub use parts::{HOST_TABLE, MemoryCounts, PartCounts, Parts, StepCounts, TABLE};
 pub use tlb::{HostWalkCounts, RangeCounts, SegmentCounts, ShootdownCounts, TlbCounts, WalkCounts, WalkDistances};
 

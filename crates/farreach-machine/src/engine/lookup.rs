@@ -199,11 +199,7 @@ impl Engine {
             }
             if cfg!(debug_assertions) {
                 instance.check(os, at);
-                assert_eq!(
-                    Some(pte),
-                    os.pte(of, at.vpn),
-                    "XC-3: {at:?} was served otherwise than the page table says"
-                );
+                assert_eq!(Some(pte), os.pte(of, at.vpn), "XC-3: {at:?} was served otherwise than the page table says");
             }
         }
         (filterable, missed)

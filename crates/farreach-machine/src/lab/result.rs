@@ -129,6 +129,7 @@ fn machine(
         Some(table) => Some(table.counters.get("table_bytes_most")),
         // Which nodes have no entries then is not followed (UTO-7).
         None if hw::tlb::additions::utopia::leaves_out_entries(&spec.params) => None,
+        None if os.guest_table_bytes().is_some() => os.guest_table_bytes(),
         None if hw::tlb::walk::walks(&spec.params) && spec.params.int(hw::tlb::walk::WALK_LEVELS.name) == 4 => {
             os.radix_bytes()
         }

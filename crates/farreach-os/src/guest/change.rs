@@ -87,13 +87,18 @@ impl Guest {
         let own = link.format.order(link.height) as u8;
         let wanted = link.format.leaf(self.mirror.frame(frame), at, link.height, link.rights);
         let cached = os.spaces[asid.0 as usize].table.get(pages.start);
-        let same = wanted.is_some_and(|leaf| cached.is_some_and(|e| (e.pfn.0, e.attr) == (leaf.pfn, leaf.attr)));
+        let was_global = asid != KERNEL || !self.local.contains_key(&pages.start.0);
+        let same = wanted.is_some_and(|leaf| {
+            let equal = cached.is_some_and(|e| (e.pfn.0, e.attr) == (leaf.pfn, leaf.attr));
+            equal && (asid != KERNEL || was_global == leaf.global)
+        });
         if same && self.stale.remove(&(asid, pages.start.0)).is_some() {
             // It is again what it was.
             return self.refresh_run(os, &(frame, link.clone(), at));
         }
         // Pages of a run that are stale translate otherwise than the others: it is none until they are not.
-        let wanted = wanted.map(|leaf| if self.is_whole(asid, pages, leaf) { leaf } else { Leaf { order: own, ..leaf } });
+        let wanted =
+            wanted.map(|leaf| if self.is_whole(asid, pages, leaf) { leaf } else { Leaf { order: own, ..leaf } });
         if same {
             let (before, now) = (cached.map_or(0, |e| e.order), wanted.map_or(0, |leaf| leaf.order));
             if before != now {

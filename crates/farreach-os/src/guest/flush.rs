@@ -5,6 +5,7 @@
 use super::Guest;
 use super::format::{LA57, PAE, PCIDE, PGE, PSE, Root, SMEP};
 use super::pages::joined;
+use super::registers::Processor;
 use crate::contract::What;
 use crate::fault::needs;
 use crate::os::Os;
@@ -29,7 +30,7 @@ pub(super) struct StaleLeaf {
 impl Guest {
     /// A user page of this address space is about to be used by the running processor.
     pub(super) fn enter(&mut self, os: &mut Os, asid: Asid) {
-        if self.processor().running == Some(asid) {
+        if self.processor().running == Some(asid) && self.processor().settled {
             return;
         }
         os.space(asid);
@@ -40,7 +41,8 @@ impl Guest {
             processor.by_tag.insert(tag, asid);
         }
         let root = arch.and_then(|arch| Root::of(arch, &processor.registers, false).ok());
-        let switched = processor.running.replace(asid).is_some();
+        let switched = processor.running.replace(asid).is_some_and(|before| before != asid);
+        processor.settled = true;
         let lost = if tags == Tags::Pcid { processor.take_slot(asid) } else { None };
         self.counts.space_switches += u64::from(switched);
         if let Some(root) = root {
@@ -49,7 +51,7 @@ impl Guest {
         if let Some(lost) = lost {
             self.flush(os, lost, os.half(false), false);
         }
-        if tags != Tags::Guest {
+        if tags != Tags::Guest && switched {
             // SHD-4: a space whose tables changed meanwhile is flushed when it runs again.
             let all = os.half(false);
             if !self.stale_in(asid, all).is_empty() {
@@ -65,6 +67,7 @@ impl Guest {
         let processor = &mut self.processors[self.current];
         let tag_before = processor.registers.tag(arch);
         let before = processor.registers.of(register).replace(value);
+        processor.settled = false;
         let (running, tag) = (processor.running, processor.registers.tag(arch));
         let pcide = processor.registers.control.unwrap_or(0) & PCIDE != 0;
         let by_tag = processor.by_tag.get(&tag).copied();
@@ -125,21 +128,36 @@ impl Guest {
         }
         if upper.pages > 0 && global {
             self.flush(os, KERNEL, upper, broadcast);
-        } else if upper.pages > 0 {
+        } else if upper.pages > 0 && self.is_loaded(tag, broadcast) {
             self.flush_local(os, upper, broadcast);
         }
+    }
+
+    /// Whether pages of the kernel that are not global have this tag now: on the running processor, or on one of all.
+    fn is_loaded(&self, tag: Option<u16>, broadcast: bool) -> bool {
+        let (Some(tag), Some(arch)) = (tag, self.arch) else { return true };
+        let processors = self.concerned(broadcast).iter();
+        self.is_untagged() || processors.map(|p| p.registers.tag(arch)).any(|loaded| loaded == tag)
+    }
+
+    fn concerned(&self, broadcast: bool) -> &[Processor] {
+        if broadcast { &self.processors } else { std::slice::from_ref(&self.processors[self.current]) }
+    }
+
+    /// x86-64 without PCIDs: tags mean nothing.
+    fn is_untagged(&self) -> bool {
+        let control = self.processors[self.current].registers.control;
+        self.arch == Some(Arch::X86) && control.unwrap_or(0) & PCIDE == 0
     }
 
     /// The address spaces of user pages with a tag: on the running processor, or on all.
     fn tagged(&self, tag: Option<u16>, broadcast: bool) -> Vec<Asid> {
         let Some(tag) = tag else { return self.spaces() };
-        let processor = &self.processors[self.current];
-        let pcide = processor.registers.control.unwrap_or(0) & PCIDE != 0;
-        if self.arch == Some(Arch::X86) && !pcide {
-            return processor.running.into_iter().collect();
+        if self.is_untagged() {
+            return self.processors[self.current].running.into_iter().collect();
         }
-        let processors = if broadcast { &self.processors[..] } else { std::slice::from_ref(processor) };
-        let mut spaces: Vec<Asid> = processors.iter().filter_map(|p| p.by_tag.get(&tag).copied()).collect();
+        let processors = self.concerned(broadcast).iter();
+        let mut spaces: Vec<Asid> = processors.filter_map(|p| p.by_tag.get(&tag).copied()).collect();
         spaces.sort_unstable();
         spaces.dedup();
         spaces

@@ -32,11 +32,12 @@ use crate::placement::guest::GuestPolicy;
 use farreach_types::addr::Asid;
 use farreach_types::counts::GuestOsCounts;
 use farreach_types::event::Arch;
+use farreach_types::translation::Segment;
 use flush::StaleLeaf;
 use foldhash::fast::FixedState;
 use format::Root;
 use hashbrown::HashMap;
-use kernel::KernelRoot;
+use kernel::{DirectMap, KernelRoot};
 use links::Links;
 use mirror::Mirror;
 use pages::{InUse, Local};
@@ -57,6 +58,7 @@ pub(crate) struct Guest {
     /// The linked root of each address space of user pages.
     roots: HashMap<Asid, Root, FixedState>,
     kernel: KernelRoot,
+    direct_map: DirectMap,
     /// Leaves whose words have changed, and which the guest has not invalidated yet, by address space and first page.
     stale: BTreeMap<(Asid, u64), StaleLeaf>,
     /// Entries of the kernel that are not global, by first page.
@@ -82,6 +84,11 @@ impl Guest {
     /// The counters.
     pub fn counts(&self) -> GuestOsCounts {
         self.counts.clone()
+    }
+
+    /// The registers of a segment for the kernel's direct map.
+    pub fn direct_map(&self) -> Option<Segment> {
+        self.direct_map.segment()
     }
 
     /// Pages and frames that were touched.

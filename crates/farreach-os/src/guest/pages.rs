@@ -67,6 +67,9 @@ impl Guest {
         os.mapped += pages.pages;
         os.nodes_peak = os.nodes_peak.max(os.nodes);
         os.announce(asid, pages);
+        if asid == KERNEL {
+            self.direct_map.add(pages, leaf);
+        }
         if asid == KERNEL && !global {
             self.local.insert(pages.start.0, Local { pages: pages.pages, touched: false });
         }
@@ -92,6 +95,7 @@ impl Guest {
         }
         self.forget_stale(asid, range);
         if asid == KERNEL {
+            self.direct_map.take(range);
             let before = self.local.range(..range.end().0).rev();
             let inside = before.map(|(&first, _)| first).take_while(|&first| first >= range.start.0);
             inside.collect::<Vec<_>>().iter().for_each(|first| _ = self.local.remove(first));

@@ -48,6 +48,8 @@ pub(super) struct Processor {
     pub registers: Registers,
     /// The address space of user pages that runs, once there was one.
     pub running: Option<Asid>,
+    /// No register was written since.
+    pub settled: bool,
     /// The address space that each tag stood for last.
     pub by_tag: HashMap<u16, Asid, FixedState>,
     slots: [Option<Asid>; SLOTS],

@@ -4,7 +4,7 @@
 use super::Guest;
 use super::format::{Reading, Rights, Root, WORDS};
 use super::links::{Link, Table};
-use crate::contract::{Touched, Unserved};
+use crate::contract::{Touched, Unserved, What};
 use crate::fault::{needs, touched};
 use crate::os::Os;
 use farreach_types::addr::{Asid, Bytes, GUEST_ADDRESS_BITS, KERNEL, Vpn, VpnRange};
@@ -25,6 +25,9 @@ impl Os {
         let result = call(&mut guest, self);
         for asid in guest.changed_spaces() {
             self.sync_ranges(asid);
+        }
+        if let Some(pages) = guest.direct_map.changes() {
+            self.change(KERNEL, pages, What::Segment);
         }
         self.guest = Some(guest);
         result

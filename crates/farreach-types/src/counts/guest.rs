@@ -52,6 +52,32 @@ pub struct GuestUse {
     pub exceptions: Vec<ExceptionCount>,
     /// Its contexts that ran: by space, ascending; of each the kernel first.
     pub contexts: Vec<ContextUse>,
+    /// What its recorder checked and met; absent where it did not say so, as of a trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checks: Option<GuestChecks>,
+}
+
+counters! {
+    /// What the recorder of a whole system checked and met, in the order in which it counts it (`enum fr_counter` of
+    /// the stream).
+    GuestChecks {
+        /// Translations that were compared with the physical address that the emulator gives.
+        compared,
+        /// Of these, those that differed.
+        different,
+        /// Blocks cut by a fault or otherwise.
+        cuts,
+        /// Of these, instructions that the emulator tried again.
+        retries,
+        /// Ends of blocks of which it is not known whether they ran as a whole.
+        unknown_edges,
+        /// Frames that were watched as page tables.
+        table_frames,
+        /// References to memory that is no RAM.
+        device,
+        /// References left out because paging was off, or of another format.
+        early,
+    }
 }
 
 counters! {
@@ -151,8 +177,17 @@ impl ContextCounts {
 impl GuestUse {
     /// The references of the kernel, or of programs.
     pub fn references(&self, kernel: bool) -> Lookups {
+        self.sum(kernel, |of| of.references)
+    }
+
+    /// Their lookups.
+    pub fn lookups(&self, kernel: bool) -> Lookups {
+        self.sum(kernel, |of| of.lookups)
+    }
+
+    fn sum(&self, kernel: bool, what: impl Fn(&ContextUse) -> Lookups) -> Lookups {
         let mut sum = Lookups::default();
-        self.contexts.iter().filter(|of| of.context.kernel == kernel).for_each(|of| sum += &of.references);
+        self.contexts.iter().filter(|of| of.context.kernel == kernel).for_each(|of| sum += &what(of));
         sum
     }
 }
@@ -165,7 +200,7 @@ impl GuestCounts {
         sum
     }
 
-    /// The cycles of the kernel, or of programs, if they are known.
+    /// The cycles of the kernel, or of programs; `None` if they are not known.
     pub fn cycles(&self, kernel: bool) -> Option<u64> {
         self.contexts.iter().filter(|row| row.context.kernel == kernel).map(|row| row.cycles).sum()
     }

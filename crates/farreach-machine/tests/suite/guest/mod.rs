@@ -4,12 +4,10 @@ mod oracle;
 mod system;
 
 use crate::common::{Outcome, lab, run_batches};
-use farreach_machine::{Lab, MachineSpec, Options, Preset};
+use farreach_machine::{Lab, MachineSpec, Options, PageLab, Preset, TrapLab};
 use farreach_types::counts::{ContextCounts, Lookups};
-use farreach_types::event::Batch;
+use farreach_types::event::{Batch, Guest, Invalidate};
 use system::{KERNEL_AREAS, PROGRAM, System, in_stream};
-
-const PLACEMENT: &str = "guest";
 
 /// The run with the filter and without, on one thread and several, which must not differ; and the laws of its counts.
 fn run(machines: &[&str], batches: &[Batch]) -> Outcome {
@@ -53,57 +51,64 @@ fn add_up(outcome: &Outcome) {
     }
 }
 
-/// All presets that can run on the page tables of a guest.
-fn presets() -> Vec<String> {
-    let all = Preset::all_of("all").into_iter();
-    let with = |preset: &&Preset| format!("{}:placement={PLACEMENT}", preset.name);
-    let can = |text: &String| {
-        let specs = vec![MachineSpec::parse(text, 0).ok()?];
-        Lab::new(specs, Options { twice: true, ..Options::default() }).ok()
-    };
-    all.map(|preset| with(&preset)).filter(|text| can(text).is_some()).collect()
-}
-
-/// The seeds and lengths of random streams.
-fn check(presets: &[String], seeds: std::ops::Range<u64>, processors: u32) {
-    let presets: Vec<&str> = presets.iter().map(String::as_str).collect();
-    for seed in seeds {
-        let batches = system::stream(seed, processors, 300);
-        for some in presets.chunks(16) {
-            run(some, &batches);
-        }
-    }
-}
-
-#[test]
-fn random_systems_are_counted_alike_with_the_filter_and_without() {
-    let presets = presets();
-    assert!(presets.len() > 50, "{}", presets.len());
-    check(&presets, 0..2, 1);
-}
-
-/// The presets that can be there once for each processor, and the reasons of the others.
-fn for_processors() -> (Vec<String>, Vec<String>) {
-    let stream = system::stream(0, 3, 0);
+/// The presets that can follow a system with so many processors, and why others cannot.
+fn presets(processors: u32) -> (Vec<String>, Vec<String>) {
+    let stream = system::stream(0, processors, 0);
     let (mut can, mut reasons) = (Vec::new(), Vec::new());
-    for preset in presets() {
-        match lab(&[&preset], false, 1).feed(&stream[0]) {
-            Ok(_) => can.push(preset),
+    for preset in Preset::all_of("all") {
+        let text = format!("{}:placement=guest", preset.name);
+        let spec = MachineSpec::parse(&text, 0);
+        let lab = spec.and_then(|spec| Lab::new(vec![spec], Options { twice: true, ..Options::default() }));
+        match lab.and_then(|mut lab| lab.feed(&stream[0])) {
+            Ok(_) => can.push(text),
             Err(why) => reasons.push(why.to_string()),
         }
     }
     (can, reasons)
 }
 
+/// Runs machines on random streams of these seeds. Returns how often the first used stale entries.
+fn check(presets: &[String], seeds: std::ops::Range<u64>, processors: u32) -> u64 {
+    let presets: Vec<&str> = presets.iter().map(String::as_str).collect();
+    let mut stale = 0;
+    for seed in seeds {
+        let batches = system::stream(seed, processors, 300);
+        for some in presets.chunks(16) {
+            stale += run(some, &batches).machine(0).counts.os.guest.stale_lookups;
+        }
+    }
+    stale
+}
+
+#[test]
+fn random_systems_are_counted_alike_with_the_filter_and_without() {
+    let (presets, reasons) = presets(1);
+    assert!(presets.len() > 50, "{reasons:#?}");
+    check(&presets, 0..2, 1);
+}
+
 #[test]
 fn random_systems_of_several_processors_are_counted_alike() {
-    let (presets, reasons) = for_processors();
-    assert!(presets.len() > 40, "{}", presets.len());
-    for why in reasons {
-        let known = ["a page table of its own, which is there once", "knows the lookups of one TLB"];
-        assert!(known.iter().any(|reason| why.contains(reason)) && why.contains("with 3 processors"), "{why}");
+    let (presets, reasons) = presets(3);
+    assert!(presets.len() > 40, "{reasons:#?}");
+    for why in ["a page table of its own, which is there once", "knows the lookups of one TLB", "its caches are those"]
+    {
+        assert!(reasons.iter().any(|reason| reason.contains(why)), "{why}");
     }
     check(&presets, 10..12, 3);
+}
+
+#[test]
+fn stale_entries_tags_and_ranges_are_counted_alike() {
+    let designs = ["t94/single", "t94/complete", "ds13/4k", "today/skylake", "rmm15/range", "rmm15/colt"];
+    for (seed, keys) in ["stale=guest", "tags=pcid", "tags=all,stale=guest", "tags=pcid,stale=guest"].iter().enumerate()
+    {
+        let machines: Vec<String> = designs.iter().map(|d| format!("{d}:placement=guest,{keys}")).collect();
+        let machines: Vec<String> = machines.into_iter().filter(|text| MachineSpec::parse(text, 0).is_ok()).collect();
+        assert_eq!(machines.len(), designs.len(), "{machines:?}");
+        let stale = [1, 3].map(|processors| check(&machines, 100 + seed as u64..103 + seed as u64, processors));
+        assert_eq!(stale.map(|used| used > 0), [keys.contains("stale"); 2], "{keys}: {stale:?}");
+    }
 }
 
 /// By context: space, whether it is the kernel, lookups, misses.
@@ -134,9 +139,10 @@ fn contexts_by_hand() {
     system.go_to(2);
     system.go_to(1);
     system.load(program, 1);
-    let out = run(&[&format!("t94/single:placement={PLACEMENT}")], &system.batches);
-    let expected = [(1, true, 8, 2), (1, false, 5, 1), (2, true, 2, 1)];
-    assert_eq!(rows(&out, 0), expected);
+    let out = run(&["t94/single:placement=guest,tags=all", "t94/single:placement=guest"], &system.batches);
+    assert_eq!(rows(&out, 0), [(1, true, 8, 2), (1, false, 5, 1), (2, true, 2, 1)]);
+    // Without tags each new root drops the pages of the process, and not those of the kernel, which are global.
+    assert_eq!(rows(&out, 1), [(1, true, 8, 4), (1, false, 5, 1), (2, true, 2, 1)]);
     let guest = out.result.workload.guest.as_ref().unwrap();
     assert_eq!((guest.events.space_switches, guest.events.kernel_entries), (2, 1));
     assert_eq!(guest.references(true).total(), 10);
@@ -158,10 +164,59 @@ fn processors_by_hand() {
     system.run_on(0);
     system.load(kernel, 1);
     system.load(program, 1);
-    let out = run(&[&format!("t94/single:placement={PLACEMENT}"), &format!("ds13/4k:placement={PLACEMENT}")], &system.batches);
+    let out = run(&["t94/single:placement=guest", "ds13/4k:placement=guest"], &system.batches);
     assert_eq!(rows(&out, 0), [(0, true, 1, 1), (1, true, 9, 3)]);
     assert_eq!(out.misses(), [4, 4]);
     assert_eq!(out.entries[0].len(), 4);
     let events = &out.result.workload.guest.as_ref().unwrap().events;
     assert_eq!((events.processor_switches, events.space_switches), (2, 1));
+}
+
+/// An invalidation drops entries of the processor that makes it, or of all.
+#[test]
+fn flushes_by_hand() {
+    let kernel = in_stream(KERNEL_AREAS[0]);
+    for (broadcast, misses, flushes) in [(false, 3, 1), (true, 4, 2)] {
+        let mut system = System::new(1, 2);
+        system.load(kernel, 1);
+        system.run_on(1);
+        system.load(kernel, 2);
+        system.run_on(0);
+        let bytes = Some((kernel << 12, 4096));
+        system.op(Guest::Invalidate(Invalidate { tag: None, bytes, global: true, leaves: false, broadcast }));
+        system.load(kernel, 2);
+        system.run_on(1);
+        system.load(kernel, 2);
+        let out = run(&["t94/single:placement=guest"], &system.batches);
+        let counts = out.machine(0).guest.as_ref().unwrap();
+        assert_eq!((out.misses(), counts.flushes, counts.flushed), (vec![misses], flushes, flushes), "{broadcast}");
+        assert_eq!(out.machine(0).counts.tlb.invalidations, flushes);
+        let events = &out.result.workload.guest.as_ref().unwrap().events;
+        assert_eq!((events.invalidations, events.broadcasts), (1, u64::from(broadcast)));
+    }
+}
+
+/// What follows no recorded system, or cannot, is refused with the reason.
+#[test]
+fn machines_that_cannot_follow_a_system_are_refused() {
+    let refusal = |text: &str| MachineSpec::parse(text, 0).err().map(|why| why.to_string()).unwrap_or_default();
+    for (machine, why) in [
+        ("t94/single:placement=guest,process_ids=false", "process_ids = false is not allowed with placement = guest"),
+        ("ds13/4k:placement=guest,cores=2", "cores = 2 is not allowed with placement = guest: each virtual processor"),
+        ("sv97/softvm:placement=guest", "kind = softvm is not allowed with placement = guest"),
+    ] {
+        let refusal = refusal(machine);
+        assert!(refusal.contains(why), "{machine}: {refusal}");
+    }
+    let stream = System::new(0, 1).batches;
+    for (machine, why) in [("t94/single", "needs placement = guest"), ("sv97/softvm", "needs placement = guest")] {
+        let refusal = lab(&[machine], false, 1).feed(&stream[0]).unwrap_err().to_string();
+        assert!(refusal.contains(why), "{machine}: {refusal}");
+    }
+    let mut pages = PageLab::new(&[4096], Options::default()).unwrap();
+    let refusal = pages.feed(&stream[0]).unwrap_err().to_string();
+    assert!(refusal.contains("a whole system has chosen the sizes of its pages itself"), "{refusal}");
+    let specs = MachineSpec::parse_all(["t94/single:placement=guest"], 0).unwrap();
+    let refusal = TrapLab::new(specs, 0).err().map(|why| why.to_string()).unwrap_or_default();
+    assert!(refusal.contains("placement = guest cannot be driven by traps"), "{refusal}");
 }

@@ -57,8 +57,13 @@ pub(super) fn root(registers: &Registers, upper: bool) -> Result<Root, String> {
     }
     let ds = field(tcr, 59, 1) == 1 && granule < 16;
     let wide = field(tcr, 32, 3) == 6;
-    let format =
-        Aarch64 { granule, ds, wide: wide && granule == 16, sets_dirty: field(tcr, 40, 1) == 1, hierarchical: hpd == 0 };
+    let format = Aarch64 {
+        granule,
+        ds,
+        wide: wide && granule == 16,
+        sets_dirty: field(tcr, 40, 1) == 1,
+        hierarchical: hpd == 0,
+    };
     let height = (bits - shift).div_ceil(index_bits) - 1;
     let words = 1 << (bits - shift - height * index_bits);
     let high = if wide && (ds || granule == 16) { field(root, 2, 4) << 48 } else { 0 };

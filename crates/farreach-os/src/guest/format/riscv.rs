@@ -21,7 +21,9 @@ pub(super) fn root(registers: &Registers, upper: bool) -> Result<Root, String> {
         8 => (39, 2),
         9 => (48, 3),
         10 => (57, 4),
-        mode => return Err(format!("a reference while satp has mode {mode}: it must be 8, 9 or 10 (Sv39, Sv48, Sv57)")),
+        mode => {
+            return Err(format!("a reference while satp has mode {mode}: it must be 8, 9 or 10 (Sv39, Sv48, Sv57)"));
+        }
     };
     Ok(Root::half((satp & 0xfff_ffff_ffff) << 12, bits, height, Format::Riscv(Riscv), upper))
 }
@@ -32,7 +34,8 @@ impl Riscv {
         let has = |bit: u64| word & bit != 0;
         let frame = word >> 10 & 0xfff_ffff_ffff;
         let leaf = word & (READ | WRITE | EXEC) != 0;
-        if !has(VALID) || height == 0 && !leaf || has(WRITE) && !has(READ) {
+        // No memory has the 256 TB of a leaf at the top of Sv57: such a word is none.
+        if !has(VALID) || height == 0 && !leaf || has(WRITE) && !has(READ) || leaf && height > 3 {
             return Reading::Absent;
         }
         if !leaf {
