@@ -3,7 +3,7 @@
 
 use super::Guest;
 use super::flush::StaleLeaf;
-use super::format::{Leaf, Reading};
+use super::format::{Leaf, Reading, WORDS};
 use super::links::{Link, Table};
 use super::walk::Place;
 use crate::contract::What;
@@ -15,17 +15,24 @@ impl Guest {
     /// Words of a table, from a physical address on.
     pub(super) fn entries(&mut self, os: &mut Os, address: u64, values: &[u64]) {
         let frame = address >> 12;
-        let changed = self.mirror.write(address, values);
+        let changed = self.mirror.differing(address, values);
         self.counts.table_words += changed.len() as u64;
+        let of = |link: &Link| -> Vec<(usize, u64)> {
+            changed.iter().filter(|(at, _)| link.words.contains(at)).copied().collect()
+        };
+        // Before the words are written: what is below them is found by the old ones.
+        for link in self.links.of(frame).to_vec().iter().filter(|link| link.height > 0) {
+            for (at, before) in of(link) {
+                // A table that was below one of these words may have been this one.
+                if self.links.has(frame, link) {
+                    let now = values[at - (address >> 3) as usize % WORDS];
+                    self.drop_below(os, link, at, (before, now));
+                }
+            }
+        }
+        self.mirror.write(address, values);
         for link in self.links.of(frame).to_vec() {
-            let mine: Vec<(usize, u64)> = changed.iter().filter(|(at, _)| link.words.contains(at)).copied().collect();
-            // A table that was below one of these words may have been this one.
-            if mine.is_empty() || !self.links.has(frame, &link) {
-                continue;
-            }
-            for &(at, before) in mine.iter().filter(|_| link.height > 0) {
-                self.drop_below(os, frame, &link, at, before);
-            }
+            let mine = of(&link);
             let now = self.mirror.frame(frame);
             let run = |&(at, before): &(usize, u64)| {
                 let [old, new] = [before, now[at]].map(|word| link.format.run(word, link.height));
@@ -40,12 +47,12 @@ impl Guest {
         }
     }
 
-    /// An entry that had this word may no longer point to the table below it.
-    fn drop_below(&mut self, os: &mut Os, frame: u64, link: &Link, at: usize, before: u64) {
+    /// A word changes: the table below it goes, if it does not point there any more.
+    fn drop_below(&mut self, os: &mut Os, link: &Link, at: usize, (before, now): (u64, u64)) {
         let read = |word| link.format.read(word, at, link.height, link.rights);
         let was = read(before);
         if let Reading::Table(address, rights) = was
-            && was != read(self.mirror.frame(frame)[at])
+            && was != read(now)
         {
             let first = link.page(at);
             self.unlink(link.below(address, first, rights));

@@ -23,18 +23,17 @@ impl Mirror {
         self.frame(address >> 12)[(address >> 3) as usize % WORDS]
     }
 
-    /// Writes words from an address on, all in one frame. Returns the positions of those that changed, with the values
-    /// they had.
-    pub fn write(&mut self, address: u64, values: &[u64]) -> Vec<(usize, u64)> {
-        let first = (address >> 3) as usize % WORDS;
+    /// Of words from an address on, all in one frame, those that are not so yet: positions, and the values they have.
+    pub fn differing(&self, address: u64, values: &[u64]) -> Vec<(usize, u64)> {
+        let words = self.frame(address >> 12);
+        let all = ((address >> 3) as usize % WORDS..WORDS).zip(values);
+        all.filter(|(at, value)| words[*at] != **value).map(|(at, _)| (at, words[at])).collect()
+    }
+
+    /// Writes words from an address on, all in one frame.
+    pub fn write(&mut self, address: u64, values: &[u64]) {
         let words = self.frames.entry(address >> 12).or_insert_with(|| Box::new(ZERO));
-        let mut changed = Vec::new();
-        for (at, &value) in (first..WORDS).zip(values) {
-            let before = std::mem::replace(&mut words[at], value);
-            if before != value {
-                changed.push((at, before));
-            }
-        }
-        changed
+        let first = (address >> 3) as usize % WORDS;
+        words[first..first + values.len()].copy_from_slice(values);
     }
 }

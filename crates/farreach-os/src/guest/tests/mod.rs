@@ -3,6 +3,7 @@
 mod aarch64;
 mod flush;
 mod kernel;
+mod random;
 mod refused;
 mod riscv;
 mod x86;
