@@ -5,7 +5,7 @@
 //!
 //! * OZ-1 A space has the root that the running processor has in TTBR0 or CR3 when a batch of the space begins. The
 //!   upper half has TTBR1; on x86-64, the CR3 by which it was used last, for the stream may not have the words of
-//!   another root yet. The format is the running processor's.
+//!   another root yet. The format is that of the processor that used an address last.
 //! * OZ-2 A and D decide nothing, but for AF: where hardware does not set it, a leaf without it is not mapped. With HD,
 //!   a leaf with DBM may be written: D is bit AP\[2\] there.
 //! * OZ-3 A contiguous run counts as one leaf if all its entries say Contiguous, lie in a row from an aligned frame on,

@@ -30,6 +30,8 @@ pub struct System {
     pub space: Asid,
     /// CR3 when the upper half was used last (OZ-1).
     upper: u64,
+    /// The registers of the processor that used an address last: those of one that starts are not complete.
+    last: Option<Registers>,
     /// What CR3 or TTBR0 had when each space ran last.
     pub roots: BTreeMap<Asid, u64>,
     /// Whether each processor runs the kernel (OZ-9).
@@ -53,6 +55,7 @@ impl System {
             running: 0,
             space: KERNEL,
             upper: 0,
+            last: None,
             roots: BTreeMap::new(),
             kernel: Vec::new(),
             mistake,
@@ -62,11 +65,9 @@ impl System {
 
     /// The registers by which a page of a space is translated (OZ-1).
     pub fn registers(&self, space: Asid, page: u64) -> Option<Registers> {
-        let running = self.processors[self.running];
-        if kernel_half(page) {
-            return Some(Registers { root0: self.upper, ..running });
-        }
-        Some(Registers { root0: *self.roots.get(&space)?, ..running })
+        let last = self.last?;
+        let root0 = if kernel_half(page) { self.upper } else { *self.roots.get(&space)? };
+        Some(Registers { root0, ..last })
     }
 
     /// What a page of 4 KB translates to now.
@@ -128,8 +129,10 @@ impl System {
 
     fn access(&mut self, access: Access, hear: &mut impl FnMut(&System, Heard<'_>)) {
         assert!(access.addr >> GUEST_ADDRESS_BITS == 0, "{access:x?} has more bits than addresses of the stream");
+        let running = self.processors[self.running];
+        self.last = Some(running);
         if kernel_half(access.addr >> BASE_SHIFT) {
-            self.upper = self.processors[self.running].root0;
+            self.upper = running.root0;
         }
         hear(self, Heard::Access(access));
     }

@@ -42,7 +42,9 @@ impl Guest {
             };
             let concerned: BTreeSet<usize> = mine.iter().flat_map(run).filter(|at| link.words.contains(at)).collect();
             for at in concerned {
-                self.refresh(os, frame, &link, at);
+                if !self.kernel_entry_told(os, frame, &link, at) {
+                    self.refresh(os, frame, &link, at);
+                }
             }
         }
     }

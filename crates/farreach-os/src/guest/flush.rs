@@ -43,6 +43,8 @@ impl Guest {
         let root = arch.and_then(|arch| Root::of(arch, &processor.registers, false).ok());
         let switched = processor.running.replace(asid).is_some_and(|before| before != asid);
         processor.settled = true;
+        let pcide = processor.registers.control.unwrap_or(0) & PCIDE != 0;
+        let kept = pcide && processor.registers.root0.unwrap_or(0) & KEEP != 0;
         let lost = if tags == Tags::Pcid { processor.take_slot(asid) } else { None };
         self.counts.space_switches += u64::from(switched);
         if let Some(root) = root {
@@ -50,6 +52,11 @@ impl Guest {
         }
         if let Some(lost) = lost {
             self.flush(os, lost, os.half(false), false);
+        }
+        // No entry of the space outlives a load of its root that keeps none, whatever its tag was before. So no leaf of it
+        // that changed meanwhile waits for the guest to say so.
+        if arch == Some(Arch::X86) && tags == Tags::Guest && !kept && (pcide || switched) {
+            self.flush(os, asid, os.half(false), false);
         }
         if tags != Tags::Guest && switched {
             // SHD-4: a space whose tables changed meanwhile is flushed when it runs again.
@@ -187,6 +194,7 @@ impl Guest {
 
     /// Entries go. Nothing is said of pages that no entry can be about.
     fn flush(&mut self, os: &mut Os, asid: Asid, pages: VpnRange, everywhere: bool) {
+        let pages = whole_leaves(os, asid, pages);
         if !os.spaces.get(asid.0 as usize).is_some_and(|space| space.table.any_in(pages)) {
             return;
         }
@@ -238,4 +246,18 @@ impl Guest {
         }
         Ok(())
     }
+}
+
+/// A range with all pages of the large leaves at its ends: one of its addresses means a page of any size, in however many
+/// entries it is. A run of leaves counts as several.
+fn whole_leaves(os: &Os, asid: Asid, pages: VpnRange) -> VpnRange {
+    let Some(space) = os.spaces.get(asid.0 as usize).filter(|_| pages.pages > 0) else { return pages };
+    let index_bits = os.shift - 3;
+    let leaf = |vpn: Vpn| {
+        let order = space.table.get(vpn).map_or(0, |entry| u32::from(entry.order) / index_bits * index_bits);
+        (vpn.align_down(order).0, 1 << order)
+    };
+    let (start, _) = leaf(pages.start);
+    let (last, more) = leaf(Vpn(pages.end().0 - 1));
+    VpnRange::between(Vpn(start), Vpn(last + more))
 }

@@ -7,6 +7,7 @@
 
 use super::Guest;
 use super::format::{Leaf, Reading, Rights, Root};
+use super::links::Link;
 use super::walk::top;
 use crate::os::Os;
 use crate::ranges::runs::Runs;
@@ -122,6 +123,26 @@ impl Guest {
             self.compare_below(os, root, at, before, now);
             self.kernel.entries.insert(at, now);
         }
+    }
+
+    /// A word of the loaded root that the recording tells after the root was loaded: other roots have had an entry there,
+    /// below which pages are known. Returns whether it is one.
+    pub(super) fn kernel_entry_told(&mut self, os: &mut Os, frame: u64, link: &Link, at: usize) -> bool {
+        let Some(root) = self.kernel.root.filter(|root| link.asid == KERNEL && link.height == root.height) else {
+            return false;
+        };
+        let number = (link.page(at) - root.first) / link.each();
+        let Some(&before) = self.kernel.entries.get(&number) else { return false };
+        let now = self.mirror.frame(frame)[at];
+        let read = |word| root.format.read(word, at, root.height, Rights::ALL);
+        if !matches!(read(now), Reading::Table(..)) {
+            return false;
+        }
+        if read(now) != read(before) {
+            self.compare_below(os, root, number, before, now);
+        }
+        self.kernel.entries.insert(number, now);
+        true
     }
 
     /// The pages below an entry of the root, which pointed elsewhere before. Those that differ go.
