@@ -19,6 +19,7 @@ mod root;
 mod tools;
 mod tree;
 
+pub use cache::cache_dir;
 pub use init::Input;
 pub use kernel::kept_in as kernels_in;
 
