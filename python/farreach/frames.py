@@ -7,12 +7,12 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .extras import need
 
-__all__ = ["Row", "flat", "row_of", "frame"]
+__all__ = ["Row", "flat", "row_of", "context_rows", "frame"]
 
 #: A row of a table: values by column.
 Row = Mapping[str, Any]
 #: Parts of a machine's result whose members are columns without a prefix, and those with one.
-_PLAIN, _PREFIXED = ("counts", "memory", "cost"), ("contiguity", "segments", "ideal_segment", "caches", "system")
+_PLAIN, _PREFIXED = ("counts", "memory", "cost"), ("contiguity", "segments", "ideal_segment", "caches", "system", "guest")
 _LIMIT = re.compile(r"--limit (\d+)")
 
 
@@ -25,6 +25,40 @@ def flat(value: Row, prefix: str = "", row: Optional[Dict[str, Any]] = None) -> 
         elif not isinstance(member, list):
             row[prefix + name] = member
     return row
+
+
+#: What a whole system runs in, by whether it is its kernel.
+PRIVILEGES = {True: "kernel", False: "user"}
+
+
+def _sums(contexts: Sequence[Row], prefix: str, row: Dict[str, Any]) -> None:
+    """Adds up the numbers of contexts by privilege."""
+    for kernel, name in PRIVILEGES.items():
+        for context in contexts:
+            for key, value in flat(context, f"{prefix}{name}.").items():
+                if isinstance(value, int) and not isinstance(value, bool) and not key.endswith(".space"):
+                    row[key] = row.get(key, 0) + (value if context["kernel"] == kernel else 0)
+
+
+def context_rows(workload: Row, machine: Row) -> List[Dict[str, Any]]:
+    """The contexts of a whole system in which a machine counted, as rows: what it counted, and the references there."""
+    if "guest" not in workload or "guest" not in machine:
+        return []
+
+    def which(context: Row) -> Dict[str, Any]:
+        return {
+            "program": context["program"],
+            "privilege": PRIVILEGES[context["kernel"]],
+            "space": context["space"],
+        }
+
+    used = {tuple(which(context).values()): context for context in workload["guest"]["contexts"]}
+    rows = []
+    for counted in machine["guest"]["contexts"]:
+        row = {"machine": machine["name"], **which(counted)}
+        flat(used[tuple(which(counted).values())]["references"], "references.", row)
+        rows.append({**row, **{name: value for name, value in counted.items() if name not in {"kernel", *row}}})
+    return rows
 
 
 def row_of(workload: Row, machine: Row) -> Dict[str, Any]:
@@ -43,7 +77,11 @@ def row_of(workload: Row, machine: Row) -> Dict[str, Any]:
     for part in _PREFIXED:
         if part in machine:
             flat(machine[part], f"{part}.", row)
+    if "guest" in machine:
+        _sums(machine["guest"]["contexts"], "guest.", row)
     flat(workload, "workload.", row)
+    if "guest" in workload:
+        _sums(workload["guest"]["contexts"], "workload.guest.", row)
     for key, value in machine["config"].items():
         row[f"config.{key}"] = "+".join(map(str, value)) if isinstance(value, list) else value
     return row

@@ -103,6 +103,7 @@ class Workload(Record):
         huge_pages: Record
         allocator: Optional[str]
         traps: Record
+        guest: Record
 
 
 class Counts(Record):
@@ -176,6 +177,7 @@ class MachineResult(Record):
         timeline: Record
         memory_over_time: Record
         regions: List[Record]
+        guest: Record
 
     @property
     def misses_per_1000(self) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, 
 
 from . import _core
 from .extras import need
-from .frames import flat, frame, row_of
+from .frames import context_rows, flat, frame, row_of
 from .records import MachineResult, Record, Workload
 
 if TYPE_CHECKING:
@@ -155,6 +155,17 @@ class Result(Reported):
     def rows(self) -> List[Dict[str, Any]]:
         """The rows of `to_frame`, without pandas."""
         return [row_of(self._values["workload"], machine) for machine in self._values["machines"]]
+
+    @property
+    def contexts(self) -> Any:
+        """A `pandas.DataFrame` with a row for each machine and each context of a whole system: `machine`, `program`,
+        `privilege` (`kernel` or `user`), `space` (the number of the address space), its `references.*`, and what the
+        machine counted there. Empty where one program ran, and for machines that do not count so.
+
+        The misses of a machine by program, those of the kernel and those in user mode:
+        `result.contexts.pivot_table("misses", "program", ["machine", "privilege"], "sum")`."""
+        workload = self._values["workload"]
+        return frame([row for machine in self._values["machines"] for row in context_rows(workload, machine)])
 
     @property
     def plot(self) -> ResultPlots:

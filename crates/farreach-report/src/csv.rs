@@ -1,12 +1,22 @@
 //! One row per machine (RFC 4180): name, counts, memory, cost under the names they have in the JSON; `system.*` of
-//! machines with caches; then `workload.*` and `config.*`. Keys that a machine does not have are empty.
+//! machines with caches; `guest.*` of whole systems; then `workload.*` and `config.*`. Keys that a machine does not have
+//! are empty.
 
-use farreach_types::counts::RunResult;
+use super::guest::PRIVILEGES;
+use farreach_types::counts::{GuestCounts, RunResult};
 use serde_json::{Map, Value as Json};
 
 /// The table, with a header row.
 pub fn render(result: &RunResult) -> String {
-    let workload = flat("workload.", json(&result.workload));
+    let mut workload = flat("workload.", json(&result.workload));
+    if let Some(guest) = &result.workload.guest {
+        // Its lists are in JSON and HTML.
+        ["workload.guest.exceptions", "workload.guest.contexts"].iter().for_each(|list| drop(workload.remove(*list)));
+        for (name, kernel) in PRIVILEGES {
+            workload.extend(flat(&format!("workload.guest.{name}.references."), json(&guest.references(kernel))));
+            workload.extend(flat(&format!("workload.guest.{name}.lookups."), json(&guest.lookups(kernel))));
+        }
+    }
     let rows: Vec<Map<String, Json>> = result
         .machines
         .iter()
@@ -16,6 +26,7 @@ pub fn render(result: &RunResult) -> String {
             row.extend(flat("", json(&machine.counts)));
             row.extend(flat("estimate.", json(&machine.estimate)));
             row.extend(flat("system.", json(&machine.system)));
+            row.extend(machine.guest.as_ref().map(guest).unwrap_or_default());
             row.extend(flat("", json(&machine.memory)));
             let mut cost = flat("", json(&machine.cost));
             // Lists of what energy is made of: only JSON and HTML have them.
@@ -27,6 +38,17 @@ pub fn render(result: &RunResult) -> String {
         })
         .collect();
     table(&rows)
+}
+
+/// What a whole system's kernel and its programs are counted with, each added up.
+pub(super) fn guest(counts: &GuestCounts) -> Map<String, Json> {
+    let mut row = flat("guest.", json(counts));
+    row.remove("guest.contexts");
+    for (name, kernel) in PRIVILEGES {
+        row.extend(flat(&format!("guest.{name}."), json(&counts.of(kernel))));
+        row.insert(format!("guest.{name}.cycles"), json(&counts.cycles(kernel)));
+    }
+    row
 }
 
 /// Rows under the union of their keys; only the key of the first column if there are no rows.

@@ -8,7 +8,7 @@ const NAME_WIDTH: usize = 26;
 /// Between columns.
 const GAP: usize = 2;
 
-/// A table: two lines of headings, a rule, the rows. The first column is left-aligned, the others right-aligned. If it
+/// A table: two rows of headings, a rule, the rows. The first column is left-aligned, the others right-aligned. If it
 /// is wider than `width`, the remaining columns follow below, with the first column repeated.
 pub fn lines(heads: &[Vec<String>; 2], rows: &[Vec<String>], width: usize) -> String {
     placed(heads, rows, |_| false, |_| false, width)
@@ -43,6 +43,11 @@ pub fn placed(
 }
 
 fn block(heads: &[Vec<String>; 2], rows: &[Vec<String>], columns: &[usize], left: &impl Fn(usize) -> bool) -> String {
+    // Headings of several lines stand on the rule.
+    let height = |row: &[String]| columns.iter().filter_map(|&i| row.get(i)).map(|cell| cell.lines().count()).max();
+    let heights = heads.each_ref().map(|row| height(row).unwrap_or(0).max(1));
+    let lowered = |text: &String, height: usize| "\n".repeat(height.saturating_sub(text.lines().count().max(1))) + text;
+    let heads = [0, 1].map(|i| heads[i].iter().map(|text| lowered(text, heights[i])).collect::<Vec<_>>());
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     for row in heads.iter().chain(rows) {
@@ -63,7 +68,7 @@ fn block(heads: &[Vec<String>; 2], rows: &[Vec<String>], columns: &[usize], left
     for (i, line) in lines.iter().enumerate() {
         out += line;
         out.push('\n');
-        if i == 1 {
+        if i + 1 == heights[0] + heights[1] {
             out += &"─".repeat(width);
             out.push('\n');
         }
@@ -125,6 +130,17 @@ mod tests {
             "  b",
         ];
         assert_eq!(shown(21), parts);
+        // A name as a heading may take several lines.
+        let heads = [row(["", "", "t94/single:\n  cpi=2", ""]), row(["name", "one", "misses", "three"])];
+        let tall: Vec<_> = lines(&heads, &rows, usize::MAX).lines().take(5).map(str::to_owned).collect();
+        let expected = [
+            "           t94/single:",
+            "                 cpi=2",
+            "name  one       misses   three",
+            "──────────────────────────────",
+            "a       1           22  333333",
+        ];
+        assert_eq!(tall, expected);
         // A group of columns that is too wide is neither cut nor split.
         let tables = |belongs: fn(usize) -> bool| placed(&heads, &rows, |_| false, belongs, 1).matches("name").count();
         assert_eq!([tables(|_| false), tables(|i| i == 3), tables(|_| true)], [3, 2, 1]);

@@ -14,6 +14,7 @@ mod contiguity;
 pub mod csv;
 pub mod format;
 pub mod grid;
+mod guest;
 pub mod html;
 pub mod json;
 pub mod limits;

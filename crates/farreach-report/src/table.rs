@@ -2,6 +2,7 @@
 
 use super::format::{NONE, bytes, count, counted, huge_page_words, rate};
 use super::grid::{broken, lines};
+use super::guest;
 use super::prices::{among, miss_cycles};
 use super::view::{
     baseline, cleaned, per_second, per_thousand, per_thousand_instructions, percent_error, percent_of, pj_per_lookup,
@@ -50,7 +51,8 @@ pub fn render(result: &RunResult, width: usize) -> String {
     for note in notes {
         out += &format!("  {note}\n");
     }
-    out + &super::systems::render(result, width)
+    out + &guest::render(result, baseline(result), width)
+        + &super::systems::render(result, width)
         + &super::compaction::render(result, width)
         + &super::limits::render(&result.workload, width)
 }
@@ -86,7 +88,16 @@ pub(super) fn header(w: &Workload) -> String {
     }
     facts.push(format!("{} touched", bytes(w.touched_bytes)));
     out += &format!("  {}\n", facts.join(", "));
-    out += &format!("  {}, {}, seed {}\n", counted(w.processes, "process"), counted(w.threads, "thread"), w.seed);
+    match &w.guest {
+        Some(guest) => {
+            out += &format!("  {}, seed {}\n", guest::about(guest), w.seed);
+            guest::header(guest).iter().for_each(|line| out += &format!("  {line}\n"));
+        }
+        None => {
+            let (processes, threads) = (counted(w.processes, "process"), counted(w.threads, "thread"));
+            out += &format!("  {processes}, {threads}, seed {}\n", w.seed);
+        }
+    }
     if let Some(words) = huge_page_words(&w.huge_pages, w.allocator.as_deref()) {
         out += &format!("  {words}\n");
     }

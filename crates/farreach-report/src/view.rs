@@ -65,6 +65,8 @@ fn clean_workload(workload: &mut Workload) {
         limit.advice.iter_mut().for_each(wash);
     }
     workload.signals.iter_mut().for_each(|end| wash(&mut end.signal));
+    let contexts = workload.guest.iter_mut().flat_map(|guest| &mut guest.contexts);
+    contexts.for_each(|of| wash(&mut of.context.program));
 }
 
 fn clean_machines(machines: &mut [MachineResult]) {
@@ -72,6 +74,8 @@ fn clean_machines(machines: &mut [MachineResult]) {
     for machine in machines {
         wash(&mut machine.name);
         machine.regions.iter_mut().for_each(|r| wash(&mut r.region));
+        let contexts = machine.guest.iter_mut().flat_map(|guest| &mut guest.contexts);
+        contexts.for_each(|row| wash(&mut row.context.program));
         machine.ledger.iter_mut().for_each(|line| {
             wash(&mut line.item);
             wash(&mut line.unit);

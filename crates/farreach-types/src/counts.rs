@@ -63,10 +63,14 @@ macro_rules! counters {
 
 // Behind the macro, which they use.
 mod caches;
+mod guest;
 mod parts;
 mod tlb;
 
 pub use caches::{Answered, CacheCounts, LineCounts, WalkCaches};
+pub use guest::{
+    Context, ContextCounts, ContextRow, ContextUse, ExceptionCount, GuestChecks, GuestCounts, GuestEvents, GuestUse,
+};
 pub use parts::{HOST_TABLE, MemoryCounts, PartCounts, Parts, StepCounts, TABLE};
 pub use tlb::{HostWalkCounts, RangeCounts, SegmentCounts, ShootdownCounts, TlbCounts, WalkCounts, WalkDistances};
 
@@ -111,6 +115,18 @@ impl Lookups {
     pub fn total(&self) -> u64 {
         self.fetch + self.load + self.store
     }
+    /// What was counted since `before`.
+    pub fn since(&self, before: &Lookups) -> Lookups {
+        Lookups { fetch: self.fetch - before.fetch, load: self.load - before.load, store: self.store - before.store }
+    }
+}
+
+impl std::ops::AddAssign<&Lookups> for Lookups {
+    fn add_assign(&mut self, other: &Lookups) {
+        self.fetch += other.fetch;
+        self.load += other.load;
+        self.store += other.store;
+    }
 }
 
 /// What ran.
@@ -149,6 +165,9 @@ pub struct Workload {
     /// For a run of which only the traps were seen: lookups, references and hits are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traps: Option<TrapUse>,
+    /// For a whole system: what it did, by context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<GuestUse>,
 }
 
 counters! {
@@ -390,6 +409,9 @@ pub struct MachineResult {
     pub memory_over_time: MemoryTimeline,
     /// Misses by region, most first.
     pub regions: Vec<RegionMisses>,
+    /// For a whole system: what was counted by context, and the flushes that it asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<GuestCounts>,
 }
 
 /// Hardware and operating-system counts, one flat JSON object.

@@ -52,6 +52,7 @@ impl Lab {
             huge_pages: first.process_counts.huge_pages().clone(),
             allocator: None,
             traps: None,
+            guest: None,
         };
         let mut machines: Vec<MachineResult> = self
             .specs
@@ -181,5 +182,6 @@ fn machine(
         timeline,
         memory_over_time,
         regions,
+        guest: None,
     }
 }

@@ -154,6 +154,7 @@ impl PageLab {
             huge_pages: first.process_counts.huge_pages().clone(),
             allocator: None,
             traps: None,
+            guest: None,
         };
         let deepest = rows.iter().flat_map(|row| &row.distances).map(|d| d.at.len() as u64).max().unwrap_or(0);
         let last = ENTRY_COUNTS.max(deepest.next_power_of_two());

@@ -7,6 +7,7 @@ mod bars;
 mod columns;
 pub mod contiguity;
 mod energy;
+mod guest;
 mod headline;
 mod labels;
 mod lines;
@@ -41,6 +42,7 @@ pub fn render(result: &RunResult) -> String {
         &html! {
             @if !result.machines.is_empty() {
                 (bars::misses(page))
+                @if let Some(guest) = guest::sections(page) { (guest) }
                 @if let Some(systems) = systems::sections(page) { (systems) }
                 @if let Some(chart) = plots::area(page) { (chart) }
                 @if let Some(chart) = plots::timeline(page) { (chart) }
@@ -93,7 +95,7 @@ impl<'a> Head<'a> {
             }
         });
         Head {
-            about: format!("one program, {about}"),
+            about: format!("one {}, {about}", if workload.guest.is_some() { "system" } else { "program" }),
             title,
             source: &workload.source,
             facts: facts(workload),
@@ -146,8 +148,10 @@ fn facts(w: &Workload) -> Markup {
                 div { dt { "store" } dd { (count(l.store)) } }
             }
             div { dt { "touched" } dd { (bytes(w.touched_bytes)) } }
-            div { dt { "processes" } dd { (count(w.processes)) } }
-            div { dt { "threads" } dd { (count(w.threads)) } }
+            @if w.guest.is_none() {
+                div { dt { "processes" } dd { (count(w.processes)) } }
+                div { dt { "threads" } dd { (count(w.threads)) } }
+            }
         }
     }
 }

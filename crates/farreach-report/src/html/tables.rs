@@ -2,7 +2,7 @@
 
 use super::parts::{Page, chip, named};
 use crate::compaction;
-use crate::csv::{flat, json, names};
+use crate::csv::{flat, guest, json, names};
 use crate::format::{NONE, bytes, count, grouped, rate, signed};
 use crate::view::config_value;
 use farreach_types::counts::{LedgerLine, MachineResult};
@@ -10,7 +10,7 @@ use farreach_types::plural::singular;
 use maud::{Markup, html};
 use serde_json::{Map, Value as Json};
 
-fn heads(page: &Page) -> Markup {
+pub(super) fn heads(page: &Page) -> Markup {
     html! { @for i in 0..page.result.machines.len() { th scope="col" { (named(page, i)) } } }
 }
 
@@ -19,7 +19,7 @@ const MAX_NARROW_DESIGNS: usize = 12;
 
 /// A table of designs side by side. On the screen it scrolls; on paper many of them get a larger sheet, and smaller
 /// letters.
-fn side_by_side(page: &Page, table: Markup) -> Markup {
+pub(super) fn side_by_side(page: &Page, table: Markup) -> Markup {
     let designs = page.result.machines.len();
     let wide = designs > MAX_NARROW_DESIGNS;
     html! { div.scroll.wide[wide] style=[wide.then(|| format!("--designs:{designs}"))] { (table) } }
@@ -143,7 +143,8 @@ pub(super) fn compaction(page: &Page) -> Option<Markup> {
 }
 
 /// The parts of a result that are shown as tables of numbers.
-const PARTS: [&str; 4] = ["Translation hardware", "Operating system", "Memory, in bytes", "Cost"];
+const PARTS: [&str; 5] =
+    ["Translation hardware", "Operating system", "Memory, in bytes", "Cost", "Kernel and user of the guest"];
 
 /// Every number, exact. Rows that are empty or zero for all designs are left out.
 pub(super) fn numbers(page: &Page) -> Markup {
@@ -155,10 +156,12 @@ pub(super) fn numbers(page: &Page) -> Markup {
                 0 => json(&m.counts.tlb),
                 1 => json(&m.counts.os),
                 2 => json(&m.memory),
-                _ => json(&m.cost),
+                3 => json(&m.cost),
+                _ => return m.guest.as_ref().map(guest).unwrap_or_default(),
             },
         )
     };
+    let guests = machines.iter().any(|m| m.guest.is_some());
     html! {
         section {
             h2 { "All numbers" }
@@ -169,7 +172,7 @@ pub(super) fn numbers(page: &Page) -> Markup {
             (side_by_side(page, html! {
                 table.numbers {
                     thead { tr { th scope="col" {} (heads(page)) } }
-                    @for (k, title) in PARTS.into_iter().enumerate() {
+                    @for (k, title) in PARTS.into_iter().enumerate().filter(|(k, _)| *k < 4 || guests) {
                         @let columns: Vec<Map<String, Json>> = machines.iter().map(|m| part(m, k)).collect();
                         tbody {
                             tr.group { th scope="rowgroup" colspan=(machines.len() + 1) { (title) } }
