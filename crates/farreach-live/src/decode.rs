@@ -186,7 +186,7 @@ impl Decoder {
                     return Ok(());
                 }
             }
-            None if kind >= record::MACHINE && kind <= record::SUMMARY => {
+            None if (record::MACHINE..=record::SUMMARY).contains(&kind) => {
                 return Err(format!("record {kind} is of whole systems; this is the stream of a program"));
             }
             None => {}

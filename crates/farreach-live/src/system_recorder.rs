@@ -46,8 +46,8 @@ pub enum Begin {
 /// How to record a whole system.
 #[derive(Clone, Debug, Default)]
 pub struct SystemOptions {
-    /// Directory of the plugin; by default the environment variable [`PLUGIN_VARIABLE`], then `lib/farreach/` or `qemu/`
-    /// beside the directory of this program.
+    /// Directory of the plugin; by default the environment variable [`PLUGIN_VARIABLE`], then `lib/farreach/` or
+    /// `qemu/` beside the directory of this program.
     pub plugin_dir: Option<PathBuf>,
     /// Where the stream begins.
     pub begin: Begin,

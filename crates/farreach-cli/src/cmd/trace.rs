@@ -199,6 +199,13 @@ fn info_text(s: &Summary) -> String {
         let each = s.bytes_per_reference.map_or(String::new(), |b| format!(", {b:.4} bytes per reference"));
         lines.push(("size", format!("{} bytes{each}", Bytes(bytes))));
     }
+    if let Some(system) = &s.report.system {
+        let processors = with_noun(system.processors.into(), "processor");
+        let (name, memory) = (system.arch.name(), Bytes(system.memory));
+        lines.push(("system", format!("{name}, {processors}, {memory} bytes of memory")));
+        let (words, frames) = (system.table_words, with_noun(system.table_frames, "frame"));
+        lines.push(("page tables", format!("{words} words told, in {frames}")));
+    }
     lines.push(("contents", counts(&s.report)));
     if s.report.not_executed > 0 {
         lines.push(("not executed", format!("{} conditional references", s.report.not_executed)));

@@ -14,6 +14,8 @@ use super::super::process::Process;
 use super::{Exit, Recorder, UNBORN};
 
 const FAILED: &str = "the recorder itself failed";
+/// Signals by which a program ends that goes wrong.
+const CRASHES: [i32; 5] = [libc::SIGABRT, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
 
 impl Recorder {
     /// Whether published chunks are waiting.
@@ -72,7 +74,13 @@ impl Recorder {
         self.remove_ring(ring);
         let log = Log::read(self.dir.path(), pid);
         // A program records how it ended, unless a signal from outside ended it.
-        let unexplained = pid == self.program.pid() && matches!(self.wait(), Ok(Exit::Code(_)));
+        let unexplained = pid == self.program.pid()
+            && match self.wait() {
+                Ok(Exit::Code(_)) => true,
+                // No guest can do that to QEMU.
+                Ok(Exit::Signal(signal)) => self.system.is_some() && CRASHES.contains(&signal),
+                Err(_) => false,
+            };
         let unborn = ring == 0 && !started;
         let failure =
             log.failure().or_else(|| (unexplained || unborn && self.interrupted.is_none()).then(|| log.tail()));

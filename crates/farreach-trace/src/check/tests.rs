@@ -58,7 +58,7 @@ fn the_laws_of_a_system_are_checked() {
     let x86 = [machine(Arch::X86, 2, 1 << 20)];
     let arm = [machine(Arch::Aarch64, 2, 1 << 20)];
     let ready = [register(Register::Root0), register(Register::Control), privilege(false)];
-    let with = |op: &Op| [&ready[..], &[op.clone()]].concat();
+    let with = |op: &Op| [&ready[..], std::slice::from_ref(op)].concat();
     assert_eq!(system(&x86, &ready), None);
     for op in [
         entries(0x1ff0, 2),

@@ -1,8 +1,8 @@
 //! The farreach trace, `.frt`: the event stream in independent compressed chunks.
 //! `docs/book/src/reference/trace-format.md` is the exact layout.
 //!
-//! `wire` reads and writes bytes, `ops` codes events, `guests` those of whole systems, `model` predicts blocks and addresses for `encode` and `decode`,
-//! [`writer`] and [`reader`] put chunks into a file and take them out again.
+//! `wire` reads and writes bytes, `ops` codes events, `guests` those of whole systems, `model` predicts blocks and
+//! addresses for `encode` and `decode`, [`writer`] and [`reader`] put chunks into a file and take them out again.
 
 mod columns;
 mod decode;

@@ -27,9 +27,9 @@ const WAITING: usize = 1;
 /// Writes batches into a `.frt` file.
 ///
 /// The file gets its name only in [`finish`](TraceWriter::finish): until then it is `NAME.PID-N.partial` in the same
-/// folder, has no trailer, and is removed when the writer is dropped. Its first bytes are written with the first chunk. A killed recording leaves the partial file, which
-/// the reader reads up to its last whole chunk and then refuses. A name that exists and is no regular file (a pipe, a
-/// device) is written directly.
+/// folder, has no trailer, and is removed when the writer is dropped. Its first bytes are written with the first chunk.
+/// A killed recording leaves the partial file, which the reader reads up to its last whole chunk and then refuses. A
+/// name that exists and is no regular file (a pipe, a device) is written directly.
 pub struct TraceWriter {
     file: String,
     chunk: Box<Chunk>,
