@@ -9,12 +9,13 @@ FARREACH := target/release/farreach
 TOOL     := target/valgrind/farreach-amd64-linux
 TEXT      = $(dir $(TOOL))farreach-text.so
 GUARD     = $(dir $(TOOL))farreach-guard
+PLUGIN   := target/qemu/farreach-qemu.so
 DEMO     := target/demo
 CC1       = $$(gcc -print-prog-name=cc1)
 
 .PHONY: all run test test-long book man install uninstall deb accept-papers lint bench fuzz
 .PHONY: deps lint-deps python-deps tool clean help python python-test python-env python-lint python-reference python-bench
-.PHONY: notebooks wheel try
+.PHONY: notebooks wheel try system system-deps
 
 # Where Cargo has no work for all processors, the recorder is built.
 all: deps
@@ -30,6 +31,7 @@ help:
 	@echo "            rtl-test does a part of it, rtl-formal proves properties, rtl-synth finds area, clock and energy in"
 	@echo "            half an hour"
 	@echo "make book   the book, as pages in target/book"
+	@echo "make system  the recorder of whole systems, a plugin for QEMU, in target/qemu (installs QEMU 9.2 or newer)"
 	@echo "make install PREFIX=/usr/local   command, recorder, presets, manual pages, completions;" \
 	  "uninstall takes them away"
 	@echo "make deb    a Debian package of the same, in target"
@@ -79,6 +81,24 @@ tool: deps
 	@$(MAKE) -s --no-print-directory -C capture/valgrind OUT=$(CURDIR)/target/valgrind
 	@$(MAKE) -s --no-print-directory -C capture/text OUT=$(CURDIR)/target/valgrind
 	@$(MAKE) -s --no-print-directory -C capture/guard OUT=$(CURDIR)/target/valgrind
+
+# --- make system ------------------------------------------------------------------------------------------------------
+
+# No other target needs QEMU. Its plugins are as of this version; where the distribution's is older, a newer one is
+# taken from its backports.
+QEMU_LEAST := 9.2
+
+system-deps:
+	@$(call find-missing,gcc:gcc /usr/include/stdio.h:libc6-dev); \
+	for need in x86_64:x86 aarch64:arm; do \
+	  packaging/qemu-is-new $${need%:*} $(QEMU_LEAST) || missing="$$missing qemu-system-$${need#*:}"; \
+	done; \
+	QEMU_LEAST=$(QEMU_LEAST) packaging/install-missing $$missing
+
+system: system-deps
+	@$(MAKE) -s --no-print-directory -C capture/qemu OUT=$(CURDIR)/target/qemu
+	@echo "make: the recorder of whole systems is $(PLUGIN);" \
+	  "QEMU is $$(qemu-system-x86_64 --version | sed -n 's/.*version \([0-9.]*\).*/\1/p')"
 
 # --- make run ---------------------------------------------------------------------------------------------------------
 
@@ -266,6 +286,7 @@ install: built
 	@install -m 755 $(TOOL) $(IN)/lib/farreach/farreach-amd64-linux
 	@install -m 644 $(TEXT) $(IN)/lib/farreach/farreach-text.so
 	@install -m 755 $(GUARD) $(IN)/lib/farreach/farreach-guard
+	@[ ! -e $(PLUGIN) ] || install -m 644 $(PLUGIN) $(IN)/lib/farreach/farreach-qemu.so
 	@for file in machines/*/*.toml; do install -D -m 644 $$file $(IN)/share/farreach/$$file || exit 1; done
 	@install -m 644 LICENSE-APACHE LICENSE-MIT capture/LICENSE-GPL-2 README.md CHANGELOG.md CITATION.cff \
 	  $(IN)/share/doc/farreach

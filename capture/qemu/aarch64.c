@@ -234,7 +234,7 @@ static void before(const struct insn* insn, u64 pc)
    if (insn->does & DOES_INVALIDATE)
       invalidates(&vcpu->event, w);
    if (insn->does & DOES_VECTORS)
-      vcpu->vectors_stored = true;
+      vectors_stored = true;
 }
 
 /* ---- Exceptions ---- */
@@ -242,7 +242,7 @@ static void before(const struct insn* insn, u64 pc)
 static void vectors(void)
 {
    enum { VECTORS = 16, BYTES = 0x80 };
-   vcpu->vectors_stored = false;
+   vectors_stored = false;
    u64 from = register_value(REG_VECTORS);
    for (int i = 0; from && i < VECTORS; i++)
       vectors_add(from + i * BYTES, i * BYTES);

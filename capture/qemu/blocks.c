@@ -167,16 +167,29 @@ void blocks_split(void)
 
 /* ---- Callbacks ---- */
 
-static void on_block(unsigned number, void* user)
+/* QEMU 10.0 tells the wrong number of the processor where several run in one thread (it is that of the one for which the
+   block was translated). But generated code has the address of the processor's state in this register, which the C code
+   that it calls keeps. */
+#ifndef __x86_64__
+#error "the register in which generated code has the processor's state is known for x86-64 hosts only"
+#endif
+#define WITH_STATE(callback, argument, function)                                                                   \
+   static __attribute__((naked)) void callback(void)                                                               \
+   {                                                                                                               \
+      __asm__("mov %rbp, %" argument "\n\tjmp " function);                                                         \
+   }
+
+__attribute__((used)) void block_begins(unsigned number, void* user, const void* state)
 {
+   (void)number;
    struct code*       code = user;
    struct tb*         tb = code->now;
    const struct node* n = hot.node;
-   if (likely(tb->class == hot.class && tb->known == hot.stamp && number == hot.vcpu && n->word != 0
+   if (likely(tb->class == hot.class && tb->known == hot.stamp && state == hot.state && n->word != 0
               && *hot.reached == (u64)hot.code && hot.at < hot.limit)) {
       *hot.head = n->word;
       hot.tally += n->tally;
-   } else if (!(tb = edges_begin(number, code))) {
+   } else if (!(tb = edges_begin(state, code))) {
       return;
    }
    hot.head = hot.at++;
@@ -185,12 +198,14 @@ static void on_block(unsigned number, void* user)
    hot.node = &tb->root;
    *hot.reached = 0;
 }
+WITH_STATE(on_block, "rdx", "block_begins")
 
-static __attribute__((noinline)) void access_slowly(unsigned number, u32 info, u64 va, const struct insn* insn)
+static __attribute__((noinline)) void access_slowly(const void* state, u32 info, u64 va,
+                                                    const struct insn* insn)
 {
    if (!recording)
       return;
-   insn = edges_access(number, insn);
+   insn = edges_access(state, insn);
    if (!insn) {
       counters[FR_UNTRANSLATED]++;
       return;
@@ -211,34 +226,56 @@ static __attribute__((noinline)) void access_slowly(unsigned number, u32 info, u
    }
 }
 
-/* Of a reference that its predecessor had as successor, to a page where nothing is to be done. */
-#define ACCESS(a)                                                                                                  \
-   struct node* n = hot.node->next;                                                                                \
-   u64          page = (a) >> 12;                                                                                  \
-   if (likely(n->insn == user && n->info == info && (va & 4095) <= n->last                                         \
-              && n->known[page % KNOWN] == (page | hot.stamps[page >> (FR_ADDRESS_BITS - 13)]))) {                 \
-      *hot.at++ = (a);                                                                                             \
-      hot.node = n;                                                                                                \
-      return;                                                                                                      \
-   }                                                                                                               \
-   access_slowly(number, info, va, user)
-
-static void on_access_x86(unsigned number, u32 info, u64 va, void* user)
+/* A reference that its predecessor had as successor, to a page where nothing is to be done, is a word. */
+static inline __attribute__((always_inline)) bool access_quickly(u32 info, u64 va, u64 a, const struct insn* insn)
 {
-   u64 a = va & ADDRESS_MASK;
-   ACCESS(a);
+   struct node* n = hot.node->next;
+   u64          page = a >> 12;
+   if (unlikely(n->insn != insn || n->info != info || (va & 4095) > n->last
+                || n->known[page % KNOWN] != (page | hot.stamps[a >> (FR_ADDRESS_BITS - 1)])))
+      return false;
+   *hot.at++ = a;
+   hot.node = n;
+   return true;
 }
 
-/* The top byte is ignored, and bit 55 decides the half. */
-static void on_access_aarch64(unsigned number, u32 info, u64 va, void* user)
+__attribute__((used)) void access_x86(unsigned number, u32 info, u64 va, void* user, const void* state)
 {
-   u64 a = (u64)((int64_t)(va << 8) >> 8) & ADDRESS_MASK;
-   ACCESS(a);
+   (void)number;
+   if (!access_quickly(info, va, va & ADDRESS_MASK, user))
+      access_slowly(state, info, va, user);
+}
+WITH_STATE(on_access_x86, "r8", "access_x86")
+
+/* The top byte is ignored, and bit 55 decides the half. */
+__attribute__((used)) void access_aarch64(unsigned number, u32 info, u64 va, void* user, const void* state)
+{
+   (void)number;
+   if (!access_quickly(info, va, (u64)((int64_t)(va << 8) >> 8) & ADDRESS_MASK, user))
+      access_slowly(state, info, va, user);
+}
+WITH_STATE(on_access_aarch64, "r8", "access_aarch64")
+
+static void on_last(unsigned number, void* code)
+{
+   (void)number;
+   *hot.reached = (u64)code;
+}
+
+/* QEMU 10.0 spoils the number of the processor, and with it each constant of that value in the block, where it computes
+   the place of an inline operation; 0 stays 0. So several processors have a call. */
+static void mark_last(struct qemu_plugin_insn* insn, struct code* code)
+{
+   if (edges_processors == 1)
+      qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_PLUGIN_INLINE_STORE_U64, edges_reached, (u64)code);
+   else
+      qemu_plugin_register_vcpu_insn_exec_cb(insn, on_last, QEMU_PLUGIN_CB_NO_REGS, code);
 }
 
 static void on_special(unsigned number, void* user)
 {
-   edges_special(number, user);
+   (void)number;
+   edges_special(user);
 }
 
 /* ---- Translation ---- */
@@ -337,15 +374,14 @@ void blocks_translated(qemu_plugin_id_t id, struct qemu_plugin_tb* translated)
    }
    code = find(code, bytes);
    if (recording)
-      qemu_plugin_register_vcpu_tb_exec_cb(translated, on_block, QEMU_PLUGIN_CB_R_REGS, code);
+      qemu_plugin_register_vcpu_tb_exec_cb(translated, (exec_cb)on_block, QEMU_PLUGIN_CB_R_REGS, code);
    for (unsigned i = 0; i < instrs; i++) {
       struct qemu_plugin_insn* insn = qemu_plugin_tb_get_insn(translated, i);
       struct insn*             own = &code->insn[i];
       if (recording) {
          if (i == instrs - 1)
-            qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_PLUGIN_INLINE_STORE_U64, edges_reached,
-                                                                (u64)code);
-         qemu_plugin_register_vcpu_mem_cb(insn, arch->number == FR_X86 ? on_access_x86 : on_access_aarch64,
+            mark_last(insn, code);
+         qemu_plugin_register_vcpu_mem_cb(insn, (mem_cb)(arch->number == FR_X86 ? on_access_x86 : on_access_aarch64),
                                           QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, own);
          check_count(insn);
       }

@@ -14,28 +14,19 @@ struct counts { u64 instrs, refs; };
 
 static bool            on;
 static qemu_plugin_u64 instrs, refs;
-static unsigned        processors;
 u64                    check_stream_instrs, check_stream_refs;
 
 void check_on(void)
 {
    on = true;
-}
-
-void check_processor(unsigned number)
-{
-   if (number >= processors)
-      processors = number + 1;
+   instrs.score = refs.score = qemu_plugin_scoreboard_new(sizeof(struct counts));
+   refs.offset = offsetof(struct counts, refs);
 }
 
 void check_count(struct qemu_plugin_insn* insn)
 {
    if (!on)
       return;
-   if (!instrs.score) {
-      instrs.score = refs.score = qemu_plugin_scoreboard_new(sizeof(struct counts));
-      refs.offset = offsetof(struct counts, refs);
-   }
    qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_PLUGIN_INLINE_ADD_U64, instrs, 1);
    qemu_plugin_register_vcpu_mem_inline_per_vcpu(insn, QEMU_PLUGIN_MEM_RW, QEMU_PLUGIN_INLINE_ADD_U64, refs, 1);
 }
@@ -43,13 +34,9 @@ void check_count(struct qemu_plugin_insn* insn)
 void check_print(void)
 {
    struct counts sum = { 0, 0 };
-   if (!on || !instrs.score)
+   if (!on)
       return;
-   for (unsigned i = 0; i < processors; i++) {
-      const struct counts* c = qemu_plugin_scoreboard_find(instrs.score, i);
-      sum.instrs += c->instrs;
-      sum.refs += c->refs;
-   }
+   sum = *(const struct counts*)qemu_plugin_scoreboard_find(instrs.score, 0);
    fprintf(stderr, "farreach: QEMU began %llu instructions, made %llu references\n", (unsigned long long)sum.instrs,
            (unsigned long long)sum.refs);
 }

@@ -12,6 +12,7 @@
 
 #define _GNU_SOURCE
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "recorder.h"
@@ -22,7 +23,11 @@ u64             counters[FR_COUNTERS];
 u64             dropped;
 qemu_plugin_u64 edges_reached;
 
-static int told = -1; /* the processor that the stream is about */
+bool            vectors_stored;
+
+unsigned        edges_processors; /* of the machine */
+
+static int      told = -1; /* the processor that the stream is about */
 
 void edges_see_next(void)
 {
@@ -102,7 +107,8 @@ static void tell_processor(void)
 /* What the processor does is seen for the first time in this recording. */
 static void meet(void)
 {
-   *vcpu = (struct vcpu){ .seen = true, .vectors_stored = true, .idt = vcpu->idt };
+   *vcpu = (struct vcpu){ .seen = true, .state = vcpu->state };
+   vectors_stored = true;
    spaces_read_registers();
 }
 
@@ -110,6 +116,7 @@ static void meet(void)
 static void park(void)
 {
    vcpu->tb = hot.tb;
+   vcpu->reached = *hot.reached;
    if (hot.tb) {
       vcpu->first = blocks_done();
       blocks_close(vcpu->first);
@@ -118,25 +125,62 @@ static void park(void)
 }
 
 /* All processors run in one thread, or there is no order. */
-void edges_thread(unsigned number)
+void edges_thread(void)
 {
    static pid_t thread;
-   if (number >= MAX_VCPUS)
-      fail("%d virtual processors are allowed, and this is number %u", MAX_VCPUS, number);
    if (!thread)
       thread = gettid();
    if (thread != gettid())
       fail("several threads run virtual processors, so their references have no order; use -accel tcg,thread=single");
 }
 
-static void take_over(unsigned number)
+/* The state of a processor has the address of the block that begins, always in the same place. */
+static void check_state(const void* state)
 {
-   edges_thread(number);
+   enum { WORDS = 128 };
+   static int   place = -1;
+   u64          words[WORDS], pc = register_value(REG_PC);
+   struct iovec from = { (void*)state, sizeof words }, to = { words, sizeof words };
+   if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == sizeof words)
+      for (int i = 0; i < WORDS; i++)
+         if (words[i] == pc && (place < 0 || place == i)) {
+            place = i;
+            return;
+         }
+   fail("this QEMU has the state of its processors in another place than expected; record one processor, without -smp");
+}
+
+/* The processor that has this state. They are numbered as they come. */
+static struct vcpu* vcpu_of(const void* state, bool may_be_new)
+{
+   unsigned i = 0;
+   if (edges_processors == 1)
+      return &vcpus[0];
+   while (i < MAX_VCPUS && vcpus[i].state && vcpus[i].state != state)
+      i++;
+   if (i < MAX_VCPUS && vcpus[i].state)
+      return &vcpus[i];
+   if (!may_be_new)
+      return NULL;
+   if (i == MAX_VCPUS || i >= edges_processors)
+      fail("there are more than the %u virtual processors of the begin", edges_processors);
+   check_state(state);
+   vcpus[i].state = state;
+   return &vcpus[i];
+}
+
+static void take_over(struct vcpu* next, const void* state)
+{
+   edges_thread();
+   if (vcpu == next) {
+      hot.state = state;
+      return;
+   }
    if (vcpu)
       park();
-   vcpu = &vcpus[number];
-   hot.vcpu = number;
-   hot.reached = qemu_plugin_scoreboard_find(edges_reached.score, number);
+   vcpu = next;
+   hot.state = state;
+   *hot.reached = vcpu->reached;
    hot.node = &nowhere;
    edges_see_next();
    if (!vcpu->seen || !vcpu->introduced || !vcpu->translates)
@@ -153,7 +197,7 @@ void edges_finish_all(void)
    vcpu = NULL;
    told = -1;
    hot.tb = NULL;
-   hot.vcpu = MAX_VCPUS;
+   hot.state = NULL;
    hot.node = &nowhere;
    for (unsigned i = 0; i < MAX_VCPUS; i++)
       vcpus[i].seen = false;
@@ -207,12 +251,12 @@ static struct tb* at_address(struct code* code)
    return tb;
 }
 
-struct tb* edges_begin(unsigned number, struct code* code)
+struct tb* edges_begin(const void* state, struct code* code)
 {
    if (!recording || ring_stopped())
       return NULL;
-   if (number != hot.vcpu || !vcpu)
-      take_over(number);
+   if (state != hot.state || !vcpu)
+      take_over(vcpu_of(state, true), state);
    if (!vcpu->seen)
       meet();
    struct tb* tb = at_address(code);
@@ -224,7 +268,7 @@ struct tb* edges_begin(unsigned number, struct code* code)
    if (vcpu->event.does)
       spaces_after();
    vcpu->event.does = 0;
-   if (vcpu->vectors_stored && vcpu->translates)
+   if (vectors_stored && vcpu->translates)
       arch->vectors();
    if (ending) {
       main_ended();
@@ -233,7 +277,7 @@ struct tb* edges_begin(unsigned number, struct code* code)
    if (hot.at >= hot.limit)
       ring_publish();
    edges_see_next();
-   if (vcpu->translates && told != (int)number) {
+   if (vcpu->translates && told != vcpu - vcpus) {
       vcpu->half = tb->half;
       tell_processor();
    }
@@ -258,17 +302,16 @@ struct tb* edges_begin(unsigned number, struct code* code)
    return NULL;
 }
 
-const struct insn* edges_access(unsigned number, const struct insn* insn)
+const struct insn* edges_access(const void* state, const struct insn* insn)
 {
-   if (number != hot.vcpu) {
-      if (!vcpus[number].seen)
-         return NULL;
-      take_over(number);
-   }
-   if (!hot.tb || !vcpu->translates)
-      return NULL;
-   if (insn->code == hot.code)
+   if (insn->code == hot.code && hot.tb)
       return insn;
+   /* The state is known where generated code makes the reference, as it does here. */
+   struct vcpu* now = vcpu_of(state, false);
+   if (now && now->seen && now != vcpu)
+      take_over(now, state);
+   if (!hot.tb || !vcpu || !vcpu->translates)
+      return NULL;
    /* QEMU tries the instruction again in a block of its own, of which it shows no more than its references. That block
       may have been translated at another address. */
    u64 pc = insn->code->pc + insn->offset;
@@ -284,11 +327,11 @@ const struct insn* edges_access(unsigned number, const struct insn* insn)
 }
 
 /* An instruction that is no mere reference is about to run. */
-void edges_special(unsigned number, const struct insn* insn)
+void edges_special(const struct insn* insn)
 {
    if (insn->does & DOES_MARK)
       main_mark(arch->mark(insn));
-   if (!recording || number != hot.vcpu || (hot.tb && hot.code != insn->code))
+   if (!recording || !vcpu || (hot.tb && hot.code != insn->code))
       return;
    if (insn->does & DOES_CALL)
       names_call();

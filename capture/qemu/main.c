@@ -32,7 +32,6 @@ static qemu_plugin_id_t own_id;
 static const char*      status_path;
 static u64              wait_for; /* instructions to go until the recording begins, 0: for a mark */
 static bool             changing; /* what is instrumented */
-static unsigned         processors;
 
 static void instrument(qemu_plugin_id_t id);
 
@@ -120,17 +119,17 @@ static void start_stream(void)
    payload[0] = (u32)getpid() | (u64)bytes << 32;
    ring_text(payload + 1, program, bytes);
    payload = ring_record(FR_MACHINE, 2);
-   payload[0] = arch->number | (u64)processors << 32;
+   payload[0] = arch->number | (u64)edges_processors << 32;
    payload[1] = tables_ram_bytes();
 }
 
 static void on_processor(qemu_plugin_id_t id, unsigned number)
 {
    static bool started;
-   (void)id;
+   (void)id, (void)number;
    registers_find();
-   edges_thread(number);
-   check_processor(number);
+   edges_thread();
+   hot.reached = qemu_plugin_scoreboard_find(edges_reached.score, 0);
    if (!started)
       start_stream();
    started = true;
@@ -178,6 +177,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
                                                                char** argv)
 {
    const char *run_dir = NULL, *value;
+   bool counts = false;
    for (int i = 0; i < argc; i++) {
       if ((value = after(argv[i], "run-dir"))) {
          run_dir = value;
@@ -197,7 +197,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
       } else if ((value = after(argv[i], "count"))) {
          if (strcmp(value, "on") != 0)
             return refuse(argv[i], "on");
-         check_on();
+         counts = true;
       } else {
          return refuse(argv[i], "run-dir, from, check, status and count are");
       }
@@ -217,11 +217,14 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
       fail("this QEMU emulates %s; x86_64 and aarch64 can be recorded", info->target_name);
    if (info->system.max_vcpus > MAX_VCPUS)
       fail("up to %d virtual processors are asked for; %d can be recorded", info->system.max_vcpus, MAX_VCPUS);
-   processors = info->system.smp_vcpus;
+   edges_processors = info->system.smp_vcpus;
+   if (counts && info->system.max_vcpus > 1)
+      fail("argument count=on is not allowed with several virtual processors: QEMU 10.0 spoils its own counts then");
+   if (counts)
+      check_on();
    own_id = id;
    edges_reached.score = qemu_plugin_scoreboard_new(sizeof(u64));
    hot.node = &nowhere;
-   hot.vcpu = MAX_VCPUS;
    edges_see_next();
    instrument(id);
    return 0;

@@ -35,7 +35,7 @@ typedef uint8_t  u8;
 #define ADDRESS_MASK ((1ULL << FR_ADDRESS_BITS) - 1)
 #define MAX_VCPUS    64
 #define MAX_REFS     64   /* most references of a piece of the stream; an execution with more is several */
-#define KNOWN        8192 /* pages in each table of known ones */
+#define KNOWN        65536/* pages in each table of known ones */
 
 /* ---- Blocks ---- */
 
@@ -126,7 +126,7 @@ struct hot {
    u64          stamps[2];/* of both, in the place behind page numbers */
    u64          full[2];  /* of both */
    u64          tally;
-   unsigned     vcpu;
+   const void*  state;    /* QEMU's of the processor that runs */
    bool         checks_all;
 };
 extern struct hot  hot;
@@ -154,9 +154,9 @@ struct vcpu {
    bool          seen;       /* in this recording */
    bool          introduced; /* to the reader */
    bool          translates; /* 64-bit paging is on */
-   bool          vectors_stored;
+   const void*   state;      /* QEMU's */
+   u64           reached;    /* the code whose last instruction it began, while another runs */
    u64           root[2], control, mode, efer;
-   u64           idt;
    struct space* space;
    unsigned      half;
    struct event  event;
@@ -168,15 +168,17 @@ extern struct vcpu     vcpus[MAX_VCPUS];
 extern struct vcpu*    vcpu; /* the one that runs */
 extern bool            recording;
 extern u64             counters[FR_COUNTERS];
+extern bool            vectors_stored;
 extern u64             dropped; /* references of instructions that were cut off */
 extern qemu_plugin_u64 edges_reached;
 
-struct tb* edges_begin(unsigned number, struct code*); /* NULL: it is not to be begun */
-const struct insn* edges_access(unsigned number, const struct insn*); /* NULL: it is not recorded */
-void edges_special(unsigned number, const struct insn*);
+struct tb* edges_begin(const void* state, struct code*); /* NULL: it is not to be begun */
+const struct insn* edges_access(const void* state, const struct insn*); /* NULL: it is not recorded */
+void edges_special(const struct insn*);
 void edges_see_next(void);   /* the next block begins through edges_begin */
 void edges_finish_all(void);
-void edges_thread(unsigned number);
+void edges_thread(void);
+extern unsigned edges_processors;
 
 /* ---- Tables ---- */
 
@@ -195,7 +197,9 @@ struct walk {
 
 void  tables_find_ram(void);
 u64   tables_ram_bytes(void);
-u64*  tables_word(u64 pa); /* NULL: no RAM */
+u64*  tables_word(u64 pa);  /* NULL: no RAM */
+u64   tables_place(u64 pa); /* in RAM, ~0: none */
+void  walk_has_ram(u64 bytes);
 struct frame* tables_use(u64 pa, int level, bool kernel);
 bool  tables_watched(u64 pa);
 bool  tables_has_vectors(u64 pa);
@@ -209,7 +213,7 @@ extern u64 known_loads[KNOWN], known_stores[KNOWN];
 
 u64  canonical(u64 va);
 void walk_known_clear(void);
-void walk_forget_stores(u64 frame);
+void walk_forget_stores(u64 place);
 bool walk_fetch(u64 pc);
 void walk_access(u32 info, u64 va, unsigned bytes, bool store, struct walk to[2]);
 bool walk_read(u64 va, void* to, unsigned bytes); /* guest memory, without a trace */
@@ -295,7 +299,6 @@ void main_mark(int mark);
 void main_ended(void);
 
 void check_on(void);
-void check_processor(unsigned number);
 void check_count(struct qemu_plugin_insn*);
 void check_print(void);
 

@@ -69,6 +69,7 @@ void tables_find_ram(void)
    frames = calloc(ram_bytes >> 12, sizeof *frames);
    if (!frames)
       fail("no memory for a table of the guest's frames");
+   walk_has_ram(ram_bytes);
 }
 
 u64 tables_ram_bytes(void)
@@ -76,8 +77,7 @@ u64 tables_ram_bytes(void)
    return ram_bytes;
 }
 
-/* Place of a physical address in RAM, ~0: none. */
-static u64 place_of(u64 pa)
+u64 tables_place(u64 pa)
 {
    if (pa - base < low_bytes)
       return pa - base;
@@ -88,13 +88,13 @@ static u64 place_of(u64 pa)
 
 u64* tables_word(u64 pa)
 {
-   u64 place = place_of(pa & ~7ULL);
+   u64 place = tables_place(pa & ~7ULL);
    return place == ~0ULL ? NULL : (u64*)(ram + place);
 }
 
 static struct frame* frame_at(u64 pa)
 {
-   u64 place = place_of(pa);
+   u64 place = tables_place(pa);
    return place == ~0ULL ? NULL : frames[place >> 12];
 }
 
@@ -129,7 +129,7 @@ static void tell(struct frame* f, u64 pa, unsigned from, unsigned to)
 
 static struct frame* made(u64 pa)
 {
-   u64 place = place_of(pa);
+   u64 place = tables_place(pa);
    if (place == ~0ULL)
       return NULL;
    struct frame** f = &frames[place >> 12];
@@ -153,7 +153,7 @@ struct frame* tables_use(u64 pa, int level, bool kernel)
    if (!f->watched) {
       f->watched = true;
       counters[FR_TABLE_FRAMES]++;
-      walk_forget_stores(pa >> 12);
+      walk_forget_stores(tables_place(pa));
       tell(f, pa, 0, 512);
    }
    return f;
@@ -166,7 +166,7 @@ void tables_watch_vectors(u64 pa)
    if (!f)
       return;
    f->vectors = true;
-   walk_forget_stores(pa >> 12);
+   walk_forget_stores(tables_place(pa));
 }
 
 bool tables_has_vectors(u64 pa)
@@ -194,7 +194,7 @@ void tables_stored(const struct walk* to, unsigned bytes)
    if (!f)
       return;
    if (f->vectors)
-      vcpu->vectors_stored = true, edges_see_next();
+      vectors_stored = true, edges_see_next();
    if (!f->watched)
       return;
    unsigned   from = (to->pa & 4095) / 8, end = ((to->pa & 4095) + bytes + 7) / 8;

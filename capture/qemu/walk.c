@@ -9,12 +9,23 @@
    A page is known under a stamp: that of the address space, or of the kernel's half. Where a way through tables changes,
    their owner gets another stamp. */
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "recorder.h"
 
 u64 known_loads[KNOWN], known_stores[KNOWN];
-static u64 store_frame[KNOWN]; /* of the page in known_stores */
+
+/* The pages in known_stores, in a list for each frame that has some. Places are numbered from 1. */
+static u32* frame_pages;                          /* the first, by place in RAM; 0: none */
+static struct { u32 frame, next, before; } links[KNOWN + 1];
+
+void walk_has_ram(u64 bytes)
+{
+   frame_pages = calloc(bytes >> 12, sizeof *frame_pages);
+   if (!frame_pages)
+      fail("no memory for a table of the guest's frames");
+}
 
 void walk_known_clear(void)
 {
@@ -23,12 +34,34 @@ void walk_known_clear(void)
    spaces_all_changed();
 }
 
-/* Stores to this frame are to be seen from now on. */
-void walk_forget_stores(u64 frame)
+static void unlink_store(u32 at)
 {
-   for (unsigned i = 0; i < KNOWN; i++)
-      if (store_frame[i] == frame)
-         known_stores[i] = ~0ULL;
+   if (links[at].before)
+      links[links[at].before].next = links[at].next;
+   else if (frame_pages[links[at].frame] == at)
+      frame_pages[links[at].frame] = links[at].next;
+   links[links[at].next].before = links[at].before;
+   links[at].next = links[at].before = 0;
+}
+
+static void know_store(u64 page, u64 key, u64 place)
+{
+   u32 at = page % KNOWN + 1, frame = place >> 12;
+   if (place == ~0ULL)
+      return;
+   known_stores[at - 1] = key;
+   unlink_store(at);
+   links[at].frame = frame;
+   links[at].next = frame_pages[frame];
+   links[frame_pages[frame]].before = at;
+   frame_pages[frame] = at;
+}
+
+/* Stores to this frame are to be seen from now on. */
+void walk_forget_stores(u64 place)
+{
+   for (u32 at = frame_pages[place >> 12]; at; at = links[at].next)
+      known_stores[at - 1] = ~0ULL;
 }
 
 u64 canonical(u64 va)
@@ -94,10 +127,8 @@ void walk_access(u32 info, u64 va, unsigned bytes, bool store, struct walk to[2]
          continue;
       if (!store)
          known_loads[page % KNOWN] = key_of(page);
-      if (store && !tables_watched(to[i].pa) && !tables_has_vectors(to[i].pa)) {
-         known_stores[page % KNOWN] = key_of(page);
-         store_frame[page % KNOWN] = to[i].pa >> 12;
-      }
+      if (store && !tables_watched(to[i].pa) && !tables_has_vectors(to[i].pa))
+         know_store(page, key_of(page), tables_place(to[i].pa));
    }
 }
 

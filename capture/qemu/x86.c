@@ -236,21 +236,22 @@ static u64 tag(void)
 
 /* ---- Exceptions ---- */
 
+static u64 idt; /* the table that was loaded last; processors share one, and what was a vector stays one */
+
 void x86_vectors_loaded(unsigned number, u32 info, u64 va, void* user)
 {
-   (void)va, (void)user;
-   if (number >= MAX_VCPUS || qemu_plugin_mem_size_shift(info) != 3)
+   (void)number, (void)va, (void)user;
+   if (qemu_plugin_mem_size_shift(info) != 3)
       return;
-   vcpus[number].idt = qemu_plugin_mem_get_value(info).data.u64;
-   vcpus[number].vectors_stored = true;
+   idt = qemu_plugin_mem_get_value(info).data.u64;
+   vectors_stored = true;
    edges_see_next();
 }
 
 static void vectors(void)
 {
    struct { u16 low, selector, kind, middle; u32 high, zero; } gate;
-   u64 idt = vcpu->idt;
-   vcpu->vectors_stored = false;
+   vectors_stored = false;
    for (int i = 0; idt && i < 256; i++) {
       if (!walk_read(idt + i * sizeof gate, &gate, sizeof gate))
          return;
