@@ -15,7 +15,7 @@ CC1       = $$(gcc -print-prog-name=cc1)
 
 .PHONY: all run test test-long book man install uninstall deb accept-papers lint bench fuzz
 .PHONY: deps lint-deps python-deps tool clean help python python-test python-env python-lint python-reference python-bench
-.PHONY: notebooks wheel try system system-deps
+.PHONY: notebooks wheel try system system-deps system-test
 
 # Where Cargo has no work for all processors, the recorder is built.
 all: deps
@@ -31,7 +31,8 @@ help:
 	@echo "            rtl-test does a part of it, rtl-formal proves properties, rtl-synth finds area, clock and energy in"
 	@echo "            half an hour"
 	@echo "make book   the book, as pages in target/book"
-	@echo "make system  the recorder of whole systems, a plugin for QEMU, in target/qemu (installs QEMU 9.2 or newer)"
+	@echo "make system  the recorder of whole systems, a plugin for QEMU, in target/qemu (installs QEMU 9.2 or newer);"
+	@echo "            system-test boots guests of both architectures, and records them"
 	@echo "make install PREFIX=/usr/local   command, recorder, presets, manual pages, completions;" \
 	  "uninstall takes them away"
 	@echo "make deb    a Debian package of the same, in target"
@@ -89,7 +90,7 @@ tool: deps
 QEMU_LEAST := 9.2
 
 system-deps:
-	@$(call find-missing,gcc:gcc /usr/include/stdio.h:libc6-dev); \
+	@$(call find-missing,gcc:gcc /usr/include/stdio.h:libc6-dev aarch64-linux-gnu-as:binutils-aarch64-linux-gnu); \
 	for need in x86_64:x86 aarch64:arm; do \
 	  packaging/qemu-is-new $${need%:*} $(QEMU_LEAST) || missing="$$missing qemu-system-$${need#*:}"; \
 	done; \
@@ -97,8 +98,18 @@ system-deps:
 
 system: system-deps
 	@$(MAKE) -s --no-print-directory -C capture/qemu OUT=$(CURDIR)/target/qemu
+	@$(MAKE) -s --no-print-directory -C capture/qemu/marks OUT=$(CURDIR)/target/qemu
 	@echo "make: the recorder of whole systems is $(PLUGIN);" \
 	  "QEMU is $$(qemu-system-x86_64 --version | sed -n 's/.*version \([0-9.]*\).*/\1/p')"
+
+# Boots guests of both architectures and records them, in some minutes. Kernels and programs come from Debian once, into
+# target/tmp.
+system-test: all system
+	@echo "make: booting guests"
+	$(call run-tests,$(SYSTEM_TEST),-p farreach-guest --test boot)
+	$(call run-tests,$(SYSTEM_TEST),-p farreach-cli --test suite cli_guest)
+
+SYSTEM_TEST = FARREACH_SYSTEM_TEST=1 FARREACH_QEMU_DIR=$(CURDIR)/target/qemu
 
 # --- make run ---------------------------------------------------------------------------------------------------------
 
@@ -287,6 +298,9 @@ install: built
 	@install -m 644 $(TEXT) $(IN)/lib/farreach/farreach-text.so
 	@install -m 755 $(GUARD) $(IN)/lib/farreach/farreach-guard
 	@[ ! -e $(PLUGIN) ] || install -m 644 $(PLUGIN) $(IN)/lib/farreach/farreach-qemu.so
+	@for mark in $(wildcard $(dir $(PLUGIN))farreach-mark-*); do \
+	  install -m 755 $$mark $(IN)/lib/farreach || exit 1; done
+	@[ ! -e $(PLUGIN) ] || install -D -m 644 capture/qemu/farreach-mark.h $(IN)/include/farreach-mark.h
 	@for file in machines/*/*.toml; do install -D -m 644 $$file $(IN)/share/farreach/$$file || exit 1; done
 	@install -m 644 LICENSE-APACHE LICENSE-MIT capture/LICENSE-GPL-2 README.md CHANGELOG.md CITATION.cff \
 	  $(IN)/share/doc/farreach
@@ -298,7 +312,7 @@ install: built
 
 uninstall:
 	@rm -rf $(OWN_DIRS)
-	@rm -f $(IN)/bin/farreach $(BASH_WORDS) $(ZSH_WORDS) $(FISH_WORDS)
+	@rm -f $(IN)/bin/farreach $(IN)/include/farreach-mark.h $(BASH_WORDS) $(ZSH_WORDS) $(FISH_WORDS)
 	@rm -f $(IN)/share/man/man1/farreach.1* $(IN)/share/man/man1/farreach-*.1*
 
 deb: all

@@ -8,6 +8,16 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Where all of it is kept: `farreach/guests` in `$XDG_CACHE_HOME`, or in `~/.cache`.
+///
+/// # Errors
+/// Neither `XDG_CACHE_HOME` nor `HOME` names a folder.
+pub fn cache_dir() -> Result<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let base = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")));
+    Ok(base.context("kernels need a place: set XDG_CACHE_HOME to an absolute path")?.join("farreach").join("guests"))
+}
+
 /// Makes the folder of the cache, for this user alone. It is this process's as long as the file is open.
 ///
 /// # Errors

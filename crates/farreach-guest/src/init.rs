@@ -62,8 +62,7 @@ $b mount -t proc proc /proc
 $b mount -t sysfs sys /sys
 $b mount -t devpts pts /dev/pts
 $b mount -t tmpfs -o mode=1777 shm /dev/shm
-$b mount -t tmpfs run /run
-$b mount -t tmpfs -o mode=1777 tmp /tmp
+$b chmod 1777 /tmp
 $b hostname guest
 $b ifconfig lo 127.0.0.1 up
 exec > {device} 2>&1

@@ -19,6 +19,7 @@ mod root;
 mod tools;
 mod tree;
 
+pub use cache::cache_dir;
 pub use init::Input;
 pub use kernel::kept_in as kernels_in;
 
@@ -147,7 +148,7 @@ impl Guest {
         );
         let memory = self.memory.unwrap_or(MEMORY);
         ensure!(
-            memory >= LEAST_MEMORY && memory % (1 << 20) == 0,
+            memory >= LEAST_MEMORY && memory.is_multiple_of(1 << 20),
             "--memory {}: whole megabytes from {} on are allowed",
             Bytes(memory),
             Bytes(LEAST_MEMORY)

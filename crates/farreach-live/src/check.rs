@@ -17,6 +17,9 @@ const SCRIPT_HEAD: usize = 256;
 /// Longest chain of scripts that are interpreters of scripts.
 const SCRIPTS: usize = 5;
 
+/// What runs programs that are refused here.
+const OTHERS: &str = "'farreach guest run' runs it in a system of its own";
+
 /// A command that cannot be recorded.
 pub struct Refusal {
     /// It, or the interpreter it needs, does not exist.
@@ -74,7 +77,8 @@ pub fn check_program(name: &OsStr) -> Result<PathBuf, Refusal> {
 fn check_file(path: &Path, needed: &str) -> Result<Option<PathBuf>, Why> {
     let (mut file, mode) = open(path, needed)?;
     if mode & 0o6000 != 0 && changes_user(path, mode) {
-        return Err((false, format!("set-user-ID or set-group-ID (mode {:o}); only plain programs", mode & 0o7777)));
+        let why = format!("set-user-ID or set-group-ID (mode {:o}); only plain programs; {OTHERS}", mode & 0o7777);
+        return Err((false, why));
     }
     let mut head = Vec::new();
     file.by_ref().take(SCRIPT_HEAD as u64).read_to_end(&mut head).map_err(|e| (false, e.to_string()))?;
@@ -85,7 +89,8 @@ fn check_file(path: &Path, needed: &str) -> Result<Option<PathBuf>, Why> {
         return Err((false, "neither an x86-64 ELF file nor a script that begins with #!".into()));
     }
     if !is_x86_64(&head) {
-        return Err((false, "an ELF file, but not for x86-64; only x86-64 is recorded".into()));
+        let others = if is_aarch64(&head) { format!("; {OTHERS}, with --arch aarch64") } else { String::new() };
+        return Err((false, format!("an ELF file, but not for x86-64; only x86-64 is recorded{others}")));
     }
     let linker = linker_of(&file).ok_or((false, "an ELF file that is no program, or cut off".into()))?;
     let Some(linker) = linker else { return Ok(None) };
@@ -117,6 +122,10 @@ fn open(path: &Path, needed: &str) -> Result<(File, u32), Why> {
     }
     let file = File::open(path).map_err(|e| (false, format!("{e}; the recorder must read the program")))?;
     Ok((file, meta.mode()))
+}
+
+fn is_aarch64(head: &[u8]) -> bool {
+    matches!(head, [0x7f, b'E', b'L', b'F', 2, 1, ..]) && head.get(18..20) == Some(&[183, 0])
 }
 
 fn is_x86_64(head: &[u8]) -> bool {

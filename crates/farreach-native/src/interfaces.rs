@@ -2,6 +2,7 @@
 //! this user.
 
 use crate::pages::PageSize;
+use crate::systems::systems;
 use farreach_live::tries::{self, Failure, Tried};
 use farreach_live::{huge_pages_for, populate};
 
@@ -31,8 +32,9 @@ const TRAP: [&str; 1] = ["trap"];
 const WATCH: [&str; 1] = ["watch"];
 
 /// In the order in which they are shown.
-pub const INTERFACES: [Interface; 23] = [
+pub const INTERFACES: [Interface; 24] = [
     new("recorder", &RECORDING, "run, record, pagesize, papers, workloads", tries::recorder),
+    new("systems", &["guest"], "guest, run --system, record --system", systems),
     new("frames", &["contiguity"], "contiguity: physical ranges", tries::frames),
     new("pagemap-scan", &["contiguity"], "contiguity --dump: which pages are huge", tries::page_map_scan),
     new("damon", &WATCH, "watch --method damon", tries::damon),

@@ -13,6 +13,7 @@
 pub mod interfaces;
 pub mod pages;
 pub mod snapshot;
+mod systems;
 pub mod this;
 pub mod watch;
 

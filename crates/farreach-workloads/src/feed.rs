@@ -161,7 +161,7 @@ impl Stored {
 
 /// Whether a stream that begins with this batch is that of a whole system.
 pub fn begins_system(batch: &Batch) -> bool {
-    matches!(batch.ops.first(), Some(Op::Guest(Guest::Machine { .. })))
+    batch.ops.iter().any(|op| matches!(op, Op::Guest(Guest::Machine { .. })))
 }
 
 /// [`Stored::open`], then [`Stored::feed`].

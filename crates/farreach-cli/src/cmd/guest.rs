@@ -1,6 +1,6 @@
 //! `farreach guest`: a command in a system that is made for it, kernel and all.
 
-use super::common::{cache_folder, note};
+use super::common::note;
 use super::program::{self, Refused};
 use super::record::{self, TraceArgs};
 use super::recorded::{CheckArgs, Recorded, begin};
@@ -8,7 +8,7 @@ use super::run::{self, SimulationArgs};
 use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use farreach_guest::{Guest, Input, NotFound, qemu};
+use farreach_guest::{Guest, Input, NotFound, cache_dir, qemu};
 use farreach_live::{Begin, Options, plugin_dir};
 use farreach_types::addr::Bytes;
 use farreach_types::event::Arch;
@@ -162,8 +162,7 @@ impl SystemOptions {
             directory: std::env::current_dir().context("the working directory")?,
             input,
         };
-        let cache = cache_folder("guests", "XDG_CACHE_HOME")?;
-        let prepared = guest.prepare(&cache, &|line| note(line));
+        let prepared = guest.prepare(&cache_dir()?, &|line| note(line));
         let prepared = prepared.map_err(|error| match program::not_found::<NotFound>(&error) {
             true => Refused::missing(error).into(),
             false => anyhow::Error::from(error),

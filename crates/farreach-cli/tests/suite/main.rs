@@ -5,6 +5,7 @@ mod cli;
 mod cli_advise;
 mod cli_contiguity;
 mod cli_doctor;
+mod cli_guest;
 mod cli_install;
 mod cli_limits;
 mod cli_machines;

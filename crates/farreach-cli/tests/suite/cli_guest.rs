@@ -1,0 +1,122 @@
+//! Whole systems by the commands. Tests that boot QEMU run in `make system-test` only, and say so elsewhere.
+
+use crate::cli::{Dir, Ran};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// `farreach`, with what it keeps in the folder that `make system-test` fills.
+fn command() -> Command {
+    let mut command = crate::cli::command();
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
+    command.env("FARREACH_VALGRIND_DIR", crate::common::tool()).env("XDG_CACHE_HOME", cache).stdin(Stdio::null());
+    command
+}
+
+fn run(args: &[&str]) -> Ran {
+    Ran::of(command().args(args).output().unwrap())
+}
+
+/// Whether guests are to be booted.
+fn boots() -> bool {
+    let asked = std::env::var_os("FARREACH_SYSTEM_TEST").is_some();
+    if !asked {
+        eprintln!("skipped: make system-test boots guests");
+    }
+    asked
+}
+
+/// A folder with files of the names that are looked for, and nothing that works.
+fn without_qemu(dir: &Dir) -> PathBuf {
+    let path = PathBuf::from(dir.path("qemu"));
+    std::fs::create_dir(&path).unwrap();
+    path
+}
+
+#[test]
+fn what_cannot_be_recorded_is_refused_at_once() {
+    let dir = Dir::new();
+    let nothing = without_qemu(&dir);
+    run(&["run", "--check", "all", "--", "true"]).bad(125, &["--check all needs --system"]);
+    run(&["run", "--from", "mark", "--", "true"]).bad(125, &["--system"]);
+    run(&["run", "--system", "--from", "end", "--", "true"]).bad(125, &["'start', 'mark', or a whole number from 1"]);
+    run(&["run", "--system", "--", "true"]).bad(125, &["qemu-system-x86_64 or qemu-system-aarch64, not 'true'"]);
+    run(&["guest", "run", "--arch", "riscv64", "--", "true"]).bad(125, &["x86_64, aarch64"]);
+    run(&["guest", "record", "--", "true"]).bad(125, &["--output"]);
+    let mut guest = command();
+    guest.env("FARREACH_QEMU_DIR", &nothing).args(["guest", "run", "--", "true"]);
+    Ran::of(guest.output().unwrap()).bad(125, &["farreach-qemu.so is not there", "make system", "FARREACH_QEMU_DIR"]);
+    // A machine on the tables of a guest has none here.
+    run(&["run", "-m", "t94/single:placement=guest", "--", "true"]).bad(125, &["placement"]);
+}
+
+#[test]
+fn a_guest_is_recorded_checked_and_simulated() {
+    if !boots() {
+        return;
+    }
+    for (arch, machine) in [("x86_64", "today/skylake"), ("aarch64", "today/neoverse-n1")] {
+        let dir = Dir::new();
+        let trace = dir.path("guest.frt");
+        let script = "echo \"$0 $1\"; exit 7";
+        let ran = run(&["guest", "record", "--arch", arch, "-o", &trace, "--", "sh", "-c", script, "it's", "$HOME"]);
+        assert_eq!((ran.status, ran.out.as_str()), (7, "it's $HOME\n"), "{}", ran.err);
+        assert!(ran.err.contains(" instructions, "), "{}", ran.err);
+        assert!(run(&["trace", "check", &trace]).good().out.contains(": sound; "));
+        let ran = run(&["sim", &trace, "-m", machine, "--json"]);
+        assert_eq!(ran.status, 0, "{}", ran.err);
+        assert!(ran.err.contains("placement = guest") && ran.err.contains(machine), "{}", ran.err);
+        let result = ran.json();
+        assert_eq!(result["workload"]["guest"]["arch"], arch);
+        let misses = |result: &Value| result["machines"][0]["counts"]["tlb"]["misses"].clone();
+        assert!(misses(&result).as_u64().is_some_and(|misses| misses > 100), "{result}");
+        // The same, live: two runs of a guest are equal.
+        let file = dir.path("result.json");
+        let words = ["guest", "run", "--arch", arch, "-m", machine, "--json", "-o", &file];
+        let ran = run(&[&words[..], &["--", "sh", "-c", script, "it's", "$HOME"]].concat());
+        assert_eq!((ran.status, ran.out.as_str()), (7, "it's $HOME\n"), "{}", ran.err);
+        let live: Value = serde_json::from_str(&dir.read("result.json")).unwrap();
+        assert_eq!(live["workload"]["instructions"], result["workload"]["instructions"]);
+        assert_eq!(misses(&live), misses(&result));
+        assert_eq!(live["workload"]["guest"]["checks"]["different"], 0);
+    }
+}
+
+#[test]
+fn an_interrupt_of_a_guest_keeps_what_was_seen() {
+    if !boots() {
+        return;
+    }
+    let dir = Dir::new();
+    let file = dir.path("result.json");
+    let mut guest = command();
+    guest.args(["guest", "run", "-m", "t94/single", "--json", "-o", &file, "--", "sh", "-c"]);
+    guest.args(["echo ready; while :; do :; done"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = guest.spawn().unwrap();
+    let mut console = std::io::BufReader::new(running.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut console, &mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    std::thread::sleep(Duration::from_secs(1));
+    // SAFETY: plain numbers.
+    unsafe { libc::kill(running.id() as i32, libc::SIGINT) };
+    assert_eq!(running.wait().unwrap().code(), Some(130));
+    let result: Value = serde_json::from_str(&dir.read("result.json")).unwrap();
+    assert_eq!(result["workload"]["stopped"], "interrupted");
+    assert!(result["workload"]["instructions"].as_u64().unwrap() > 1_000_000);
+}
+
+#[test]
+fn a_guest_that_panics_or_reboots_is_a_failure_with_a_result() {
+    if !boots() {
+        return;
+    }
+    for script in ["echo c > /proc/sysrq-trigger", "busybox reboot -f"] {
+        let ran = run(&["guest", "run", "-m", "t94/single", "--", "sh", "-c", script]);
+        assert_eq!(ran.status, 125, "{}{}", ran.out, ran.err);
+        assert!(ran.err.contains("the guest ended without the exit status of its command"), "{}", ran.err);
+        assert!(ran.out.contains("t94/single"), "{}", ran.out);
+    }
+    run(&["guest", "run", "--", "no-such-program"]).bad(127, &["does not have 'no-such-program', nor this machine"]);
+}
