@@ -136,7 +136,7 @@ impl Engine {
         let clock = self.clock();
         let Group { os, designs, memory_profile } = &mut self.groups[g];
         memory_profile.before(clock, os);
-        if os.announces_maps() && os.pte(asid, vpn).is_none() {
+        if os.announces_maps() && !os.follows_guest() && os.pte(asid, vpn).is_none() {
             designs.clone().for_each(|design| self.instances[design].tlb(kind).0.faulting(asid, vpn));
         }
         let name = &self.instances[designs.start].name;

@@ -190,12 +190,12 @@ impl LineEngine {
             Kind::Load => Attr::READ,
             Kind::Store => Attr::WRITE,
         };
-        // Only a fault changes anything for the machines, or that a recorded system has come to an address space.
-        let pte = self.os.pte(asid, Vpn(vpn));
-        if self.guest.is_some() || pte.is_none_or(|pte| pte.attr.0 & needs == 0) {
+        // Only a fault changes anything for the machines; under a guest, a switch of address spaces may, too.
+        let (pte, guest) = (self.os.pte(asid, Vpn(vpn)), self.os.follows_guest());
+        if guest || pte.is_none_or(|pte| pte.attr.0 & needs == 0) {
             self.flush()?;
         }
-        if pte.is_none() {
+        if pte.is_none() && !guest {
             self.instances.iter_mut().for_each(|instance| instance.system.faulting(asid, Vpn(vpn)));
         }
         self.memory_profile.before(self.tally.lookups().total(), &self.os);

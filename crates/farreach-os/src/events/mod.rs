@@ -25,7 +25,8 @@ impl Os {
                 let placement = self.placement_name;
                 self.refusal.get_or_insert_with(|| {
                     format!(
-                        "this machine has placement = {placement}; a recording of a whole system needs placement = guest"
+                        "this machine has placement = {placement}; a recording of a whole system needs placement = \
+                         guest"
                     )
                 });
             }

@@ -28,6 +28,11 @@ impl Os {
         self.guest.as_ref().map(|guest| guest.counts())
     }
 
+    /// Whether its page tables are those of a recorded system: it serves no faults, and all it maps was mapped before.
+    pub fn follows_guest(&self) -> bool {
+        self.guest.is_some()
+    }
+
     /// Most bytes of the guest's own page tables, as far as pages below them were touched; `None` of a system that
     /// makes its own.
     pub fn guest_table_bytes(&self) -> Option<u64> {
@@ -135,10 +140,8 @@ impl Guest {
 
     /// The name of an address space, as a label.
     pub(super) fn label(&mut self, os: &mut Os, asid: Asid) -> u32 {
-        if asid == KERNEL {
-            return os.labels.intern(labels::GUEST_KERNEL);
-        }
-        *self.names.entry(asid).or_insert_with(|| os.labels.intern(labels::GUEST_PROGRAM))
+        let unknown = if asid == KERNEL { labels::GUEST_KERNEL } else { labels::GUEST_PROGRAM };
+        *self.names.entry(asid).or_insert_with(|| os.labels.intern(unknown))
     }
 
     /// Pages came or went.

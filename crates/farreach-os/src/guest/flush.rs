@@ -217,9 +217,11 @@ impl Guest {
 
     /// The stale leaves that have pages in a range: first page and pages.
     pub(super) fn stale_in(&self, asid: Asid, range: VpnRange) -> Vec<(u64, u64)> {
-        let before = self.stale.range((asid, 0)..(asid, range.end().0));
-        let leaves = before.map(|(&(_, first), leaf)| (first, leaf.pages));
-        leaves.filter(|(first, pages)| first + pages > range.start.0).collect()
+        // They do not overlap, so at most one that begins before the range reaches into it.
+        let start = self.stale.range((asid, 0)..=(asid, range.start.0)).next_back();
+        let from = start.filter(|((_, first), leaf)| first + leaf.pages > range.start.0).map(|(&(_, first), _)| first);
+        let inside = self.stale.range((asid, from.unwrap_or(range.start.0))..(asid, range.end().0));
+        inside.map(|(&(_, first), leaf)| (first, leaf.pages)).collect()
     }
 
     /// These pages are no longer mapped.

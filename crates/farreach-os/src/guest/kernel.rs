@@ -1,8 +1,8 @@
 //! The upper half of the addresses: one address space, [`KERNEL`], under the root that each processor has loaded.
 //!
 //! Roots of x86-64 have entries for both halves, and those of the upper half point to the same tables in all of them.
-//! So only the root that is loaded is linked. Where another root is loaded that points elsewhere, as with the page-table
-//! isolation of Linux, the pages below are compared: those that the new tables translate otherwise go. Pages that they
+//! So only the root that is loaded is linked. Where another root is loaded that points elsewhere, as with the isolated
+//! page tables of Linux, the pages below are compared: those that the new tables translate otherwise go. Pages that they
 //! do not have stay, as nothing can refer to them meanwhile.
 
 use super::Guest;

@@ -1,5 +1,5 @@
-//! A touch. A page that the page table of the designs does not have is looked for in the mirror, as hardware would walk;
-//! the tables on the way are linked, with all their leaves.
+//! A touch. A page that the page table of the designs does not have is looked for in the mirror, as hardware would
+//! walk; the tables on the way are linked, with all their leaves.
 
 use super::Guest;
 use super::format::{Reading, Rights, Root, WORDS};
@@ -121,8 +121,8 @@ impl Guest {
             let missing = |why: &str| {
                 let (shift, level) = (format.page_shift(), root.height - table.height + 1);
                 format!(
-                    "a reference to page {:#x} of address space {}, which the guest's page table does not map ({why} at \
-                     level {level} below the root at {:#x}): the recording is incomplete",
+                    "a reference to page {:#x} of address space {}, which the guest's page table does not map ({why} \
+                     at level {level} below the root at {:#x}): the recording is incomplete",
                     page << shift,
                     asid.0,
                     root.address

@@ -1,4 +1,5 @@
-//! AArch64: granules of 4, 16 and 64 KB, up to 52 bits of addresses, blocks, and runs of entries with the Contiguous bit.
+//! AArch64: granules of 4, 16 and 64 KB, up to 52 bits of addresses, blocks, and runs of entries with the Contiguous
+//! bit.
 
 use super::super::registers::Registers;
 use super::{Format, Leaf, Reading, Rights, Root, known};
