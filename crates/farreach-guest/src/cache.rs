@@ -100,7 +100,7 @@ mod tests {
             bail!("no")
         });
         assert!(failed.is_err() && !path.exists());
-        kept(&path, |new| Ok(fs::write(new, "whole").unwrap())).unwrap();
+        kept(&path, |new| fs::write(new, "whole").context("it is written")).unwrap();
         kept(&path, |_| bail!("it is there")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
         assert_eq!(fs::read_dir(folder.path().join("a")).unwrap().count(), 1);
