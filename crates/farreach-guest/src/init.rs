@@ -81,6 +81,14 @@ exec > {device} 2>&1
     }
     text.extend(b"\ncd ");
     text.extend(quoted(directory.as_os_str()));
+    // It is in every root, so only a root that was not unpacked to its end lacks it.
+    text.extend(
+        b" || {
+echo 'farreach: the root does not fit into the memory of the guest: give it more by --memory'
+echo 0 > /proc/sys/kernel/printk
+$b poweroff -f
+}",
+    );
     // In the place of a shell of its own: so it is a program, and nothing that the shell does itself.
     match input {
         // On a terminal it has the right to stop and continue others. What does that would run its own programs first.
@@ -146,7 +154,8 @@ mod tests {
     fn the_script_marks_the_command_and_nothing_else() {
         let text = script(&["ls".into(), "it's".into()], Path::new("/a b"), "ttyS0", &Input::Nothing);
         let text = String::from_utf8(text).unwrap();
-        let command = "cd '/a b'\n/farreach/mark begin\n(exec 'ls' 'it'\\''s' < /dev/null)\nstatus=$?\n";
+        assert!(text.contains("cd '/a b' || {"), "{text}");
+        let command = "}\n/farreach/mark begin\n(exec 'ls' 'it'\\''s' < /dev/null)\nstatus=$?\n";
         assert!(text.contains(command), "{text}");
         let terminal = Input::Terminal { kind: "xterm".into(), size: (24, 80) };
         let text = String::from_utf8(script(&["sh".into()], Path::new("/"), "ttyS0", &terminal)).unwrap();

@@ -157,10 +157,10 @@ impl Guest {
         self.packages.iter().try_for_each(|package| debian::check_name(package))
     }
 
-    /// Bytes of memory for a root of this size, of which the kernel has the archive and the files for a while. The
-    /// files may take half of the memory.
+    /// Bytes of memory for a root of this size. While the guest boots, the kernel has the archive and the files, and
+    /// files may take half of the memory that the archive leaves.
     fn memory(&self, root: u64) -> Result<u64> {
-        let needed = (LEAST_MEMORY + root * 5 / 2).next_multiple_of(128 << 20);
+        let needed = (LEAST_MEMORY + root * 7 / 2).next_multiple_of(128 << 20);
         match self.memory {
             Some(given) => {
                 ensure!(
