@@ -7,7 +7,7 @@ use farreach_oracle::guest::kernel::{Kernel, KernelConfig};
 use farreach_oracle::guest::system::{Heard, System};
 use farreach_oracle::guest::{Found, Mistake};
 use farreach_os::{Change, Os, What};
-use farreach_types::addr::{Asid, VpnRange, Vpn, owner};
+use farreach_types::addr::{Asid, Vpn, VpnRange, owner};
 use farreach_types::event::{Access, Guest, Op};
 use farreach_types::params::Params;
 use farreach_types::translation::{Attr, PageTableView, Pte};
@@ -70,7 +70,10 @@ impl Pair {
         for vpn in VpnRange::of_bytes(access.addr, access.size.into(), self.shift).iter() {
             let asid = owner(system.space, vpn.0 << (self.shift - 12));
             let place = || format!("{:?} of page {:#x} of space {}", access.kind, vpn.0, asid.0);
-            let touched = self.os.touch(asid, vpn, access.kind).map_err(|why| format!("{}: {}", place(), self.os.explain(why)))?;
+            let touched = self
+                .os
+                .touch(asid, vpn, access.kind)
+                .map_err(|why| format!("{}: {}", place(), self.os.explain(why)))?;
             let wanted = self.wants(system, asid, vpn.0);
             if Some(touched.pte) != wanted {
                 return Err(format!("{}: the walk finds {wanted:x?}, the system {:x?}", place(), touched.pte));

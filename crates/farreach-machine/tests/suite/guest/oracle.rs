@@ -71,19 +71,42 @@ fn by_machines(batches: &[Batch], machines: &[String]) -> Vec<(Halves, u64)> {
 /// What differs between a system of this seed and the oracle's TLBs.
 fn differences(config: KernelConfig, seed: u64, stales: &[&str], mistake: Option<Mistake>) -> Vec<String> {
     let batches = play(config, seed);
-    let cases: Vec<(bool, &str)> = [false, true].into_iter().flat_map(|mixed| stales.iter().map(move |s| (mixed, *s))).collect();
+    let cases: Vec<(bool, &str)> =
+        [false, true].into_iter().flat_map(|mixed| stales.iter().map(move |s| (mixed, *s))).collect();
     let machines: Vec<String> = cases.iter().map(|(mixed, stale)| machine(config.format, *mixed, stale)).collect();
     let counts = by_machines(&batches, &machines);
     let mut wrong = Vec::new();
     for ((mixed, stale), (halves, met)) in cases.into_iter().zip(counts) {
         let tlb = TlbConfig { entries: ENTRIES, mixed, shift: config.format.granule, drops: stale == "dropped" };
         let (expected, stale_lookups) = by_oracle(&batches, tlb, mistake);
-        if halves != expected || (met > 0) != (stale_lookups > 0) {
-            let what = format!("the oracle has {expected:?} and {stale_lookups} stale, the machine {halves:?} and {met}");
+        if halves != expected || met != stale_lookups {
+            let what =
+                format!("the oracle has {expected:?} and {stale_lookups} stale, the machine {halves:?} and {met}");
             wrong.push(format!("seed {seed}, mixed {mixed}, stale {stale}, {config:?}: {what}"));
         }
     }
     wrong
+}
+
+/// A late kernel's stale pages are those of the page table, for all designs alike: a page is stale until the guest
+/// invalidates it, whether or not a TLB had it, and a miss fills the old translation. Hardware fills the new one. So the
+/// counts are near those of hardware, and stale pages more.
+#[test]
+fn late_kernels_with_stale_entries_come_near() {
+    let (mut misses, mut expected, mut met, mut stale) = (0, 0, 0, 0);
+    for seed in seeds(20) {
+        let config = config(seed, true, 1);
+        let batches = play(config, seed);
+        let (halves, used) = by_machines(&batches, &[machine(config.format, false, "guest")])[0];
+        let tlb = TlbConfig { entries: ENTRIES, mixed: false, shift: config.format.granule, drops: false };
+        let (right, lookups) = by_oracle(&batches, tlb, None);
+        assert_eq!(halves.map(|half| half.0), right.map(|half| half.0), "seed {seed}");
+        misses += halves[0].1 + halves[1].1;
+        expected += right[0].1 + right[1].1;
+        (met, stale) = (met + used, stale + lookups);
+    }
+    assert!(u64::abs_diff(misses, expected) * 200 < expected, "{misses} misses, and {expected} of hardware");
+    assert!(met > stale && stale > 0, "{met} stale pages used, and {stale} stale lookups of hardware");
 }
 
 fn check(late: bool, processors: usize, stales: &[&str]) {
@@ -107,7 +130,7 @@ fn right_kernels_on_three_processors() {
 
 #[test]
 fn late_kernels_on_one_processor() {
-    check(true, 1, &["dropped", "guest"]);
+    check(true, 1, &["dropped"]);
 }
 
 #[test]

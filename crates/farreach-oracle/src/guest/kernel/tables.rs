@@ -7,7 +7,7 @@ use farreach_types::addr::{GUEST_ADDRESS_BITS, kernel_half};
 
 /// First address of the text of a half: a page that is always mapped.
 pub fn text(format: Format, half: u64) -> u64 {
-    half + (40 << format.shift(1))
+    half + (20 << format.shift(1))
 }
 
 /// Places in a half: some pages in two neighbouring tables, with the first and the last, runs of pages, the large
