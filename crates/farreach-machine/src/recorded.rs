@@ -9,6 +9,9 @@ use farreach_types::params::{PAGE_SIZE, SEED};
 /// The placement whose page tables are those of a recorded system.
 const GUEST: &str = "guest";
 
+/// Policies without which some hardware is of no use.
+const POLICIES: [&str; 3] = ["segment", "perforated", "utopia"];
+
 impl MachineSpec {
     /// Whether its page tables are those of a recorded system.
     pub fn is_for_systems(&self) -> bool {
@@ -32,6 +35,12 @@ impl MachineSpec {
             return Err(refuse(format!(
                 "{placement} = {chosen} is not allowed with the trace of a whole system, which has an operating system: \
                  leave it out, or {placement} must be {GUEST}"
+            )));
+        }
+        if POLICIES.contains(&chosen.as_str()) {
+            return Err(refuse(format!(
+                "its hardware needs {placement} = {chosen}, and the trace of a whole system has an operating system of \
+                 its own, which does not do that; with {placement}={GUEST} it runs as hardware that is not used"
             )));
         }
         let mut toml = format!("about = {}\n", description::toml(&self.about.as_str().into()));
@@ -110,7 +119,9 @@ mod tests {
 
     #[test]
     fn hardware_that_needs_a_policy_is_refused() {
-        let refused = on_system("sv97/softvm").unwrap_err();
-        assert!(refused.contains("an operating system of its own"), "{refused}");
+        for text in ["sv97/softvm", "ds13/segment", "since/perforated", "since/utopia"] {
+            let refused = on_system(text).unwrap_err();
+            assert!(refused.contains("an operating system of its own"), "{refused}");
+        }
     }
 }

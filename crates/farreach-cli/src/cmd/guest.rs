@@ -54,7 +54,7 @@ macro_rules! exit_statuses {
 #[command(after_help = concat!(exit_statuses!(), "\n
 Examples:
   farreach guest run -- ls -R /proc/self
-  farreach guest run --arch aarch64 --packages xz-utils -- sh -c 'xz -k -c /bin/busybox > /dev/null'
+  farreach guest run --arch aarch64 --packages xz-utils -- xz -k /usr/bin/xz
   farreach guest run --copy /usr/lib/gcc --copy /usr/bin/as --copy big.c -m today/skylake -- gcc -O2 -c big.c
   farreach guest run --from boot --append pti=on -- true"))]
 struct RunArgs {
@@ -71,7 +71,7 @@ struct RunArgs {
 #[derive(Args)]
 #[command(after_help = concat!(exit_statuses!(), "\n
 Examples:
-  farreach guest record -o xz.frt --arch aarch64 --packages xz-utils -- xz -k /bin/busybox
+  farreach guest record -o xz.frt --arch aarch64 --packages xz-utils -- xz -k /usr/bin/xz
   farreach sim xz.frt -m today/skylake -m today/neoverse-n1"))]
 struct RecordArgs {
     #[command(flatten)]
