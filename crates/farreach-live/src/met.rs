@@ -42,7 +42,9 @@ impl Told {
                 let advice = unknown.then(|| "as on an older kernel: most programs have a fallback".into());
                 (format!("{} {text}", call_name(self.at)), advice)
             }
-            LimitKind::Addresses => (text.to_string(), Some("'farreach trap' and 'farreach guest run' have all addresses".into())),
+            LimitKind::Addresses => {
+                (text.to_string(), Some("'farreach trap' and 'farreach guest run' have all addresses".into()))
+            }
             LimitKind::Exec => (text.to_string(), None),
             LimitKind::Record => (text.to_string(), None),
         })
