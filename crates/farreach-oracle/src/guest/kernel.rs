@@ -36,6 +36,9 @@ pub struct KernelConfig {
     pub processes: usize,
 }
 
+/// Space, page of 4 KB, and the leaf and physical address that it has; `None` if it is not mapped.
+pub type KnownPage = (u32, u64, Option<(Leaf, u64)>);
+
 /// A leaf, or one of a contiguous run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Leaf {
@@ -184,9 +187,8 @@ impl Kernel {
         std::mem::take(&mut self.out)
     }
 
-    /// What is mapped, for all pages that were used and whose tables the stream has: space, page of 4 KB, its leaf and
-    /// physical address. `None` if it is not mapped.
-    pub fn known(&self) -> Vec<(u32, u64, Option<(Leaf, u64)>)> {
+    /// What is mapped, for all pages that were used and whose tables the stream has.
+    pub fn known(&self) -> Vec<KnownPage> {
         let alive = self.used.iter().filter(|(space, _)| self.spaces.contains_key(space));
         let known = alive.filter_map(|&(space, page)| {
             let address = page << 12;

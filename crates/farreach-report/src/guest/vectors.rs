@@ -25,7 +25,7 @@ pub(crate) fn vector(arch: Arch, vector: u32) -> String {
                 17 => "alignment check",
                 18 => "machine check",
                 19 => "SIMD error",
-                0..32 => return format!("exception {vector}"),
+                4 | 5 | 9..=12 | 15 | 20..32 => return format!("exception {vector}"),
                 _ => return format!("interrupt {vector}"),
             };
             name.to_owned()

@@ -17,7 +17,7 @@ const NO_EXEC: u64 = 1 << 63;
 
 /// First pages of the areas in which programs, and the kernel, have pages.
 pub const PROGRAM: [u64; 3] = [0x400, 0x5_5555_5400, 0x7_ffff_f000];
-pub const KERNEL_AREAS: [u64; 3] = [0xffff_8880_0000_0, 0xffff_c900_0000_0, 0xffff_ffff_8100_0];
+pub const KERNEL_AREAS: [u64; 3] = [0xf_fff8_8800_0000, 0xf_fffc_9000_0000, 0xf_ffff_fff8_1000];
 
 /// A page number as streams have it, of one with all bits.
 pub fn in_stream(vpn: u64) -> u64 {

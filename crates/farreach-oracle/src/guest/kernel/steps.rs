@@ -82,7 +82,7 @@ impl Kernel {
 
     fn means(&mut self, space: u32) -> Means {
         let user = space != KERNEL;
-        let global = !user && !(self.config.local_kernel && self.dice.percent(40));
+        let global = !(user || self.config.local_kernel && self.dice.percent(40));
         Means { user, write: self.dice.percent(60), exec: self.dice.percent(30), global }
     }
 
