@@ -129,7 +129,7 @@ impl System {
     }
     fn write(&mut self, table: u64, index: usize, value: u64) {
         self.tables.get_mut(&table).unwrap()[index] = value;
-        self.op(Guest::Entries { address: table << 12 | index as u64 * 8, values: [value].into() });
+        self.op(Guest::Entries { address: (table << 12) + index as u64 * 8, values: [value].into() });
     }
 
     /// The table and index of the entry of a page at a level: 0 for leaves of 4 KB, 1 for 2 MB.
