@@ -34,7 +34,6 @@ const WATCH: [&str; 1] = ["watch"];
 /// In the order in which they are shown.
 pub const INTERFACES: [Interface; 24] = [
     new("recorder", &RECORDING, "run, record, pagesize, papers, workloads", tries::recorder),
-    new("systems", &["guest"], "guest, run --system, record --system", systems),
     new("frames", &["contiguity"], "contiguity: physical ranges", tries::frames),
     new("pagemap-scan", &["contiguity"], "contiguity --dump: which pages are huge", tries::page_map_scan),
     new("damon", &WATCH, "watch --method damon", tries::damon),
@@ -57,6 +56,7 @@ pub const INTERFACES: [Interface; 24] = [
     new("affinity", &TRAP, "trap", tries::affinity),
     new("seccomp-notification", &[], "nothing yet", tries::notification),
     new("instructions", &[], "nothing yet", tries::instructions),
+    new("systems", &["guest"], "guest, run --system, record --system", systems),
 ];
 
 /// What a command needs and this system lacks, with what turns it on.

@@ -25,7 +25,11 @@ use std::process::ExitCode;
 /// A kernel of Debian, a root and a command become a guest that boots in seconds. Kernel and programs are recorded as
 /// one, on the page tables that the kernel makes. The console is the terminal; the exit status is the command's.
 #[derive(Args)]
+#[command(after_help = "Examples:
+  farreach guest run -- ls -R /proc/self
+  farreach guest record -o xz.frt --arch aarch64 --packages xz-utils -- xz -k /usr/bin/xz")]
 pub struct GuestArgs {
+    /// What to do
     #[command(subcommand)]
     action: Action,
 }

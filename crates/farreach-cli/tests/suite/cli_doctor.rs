@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// All lines, in their order.
-const LINES: [&str; 23] = [
+const LINES: [&str; 24] = [
     "recorder",
     "frames",
     "pagemap-scan",
@@ -31,6 +31,7 @@ const LINES: [&str; 23] = [
     "affinity",
     "seccomp-notification",
     "instructions",
+    "systems",
 ];
 
 /// A line of the result.
