@@ -105,6 +105,8 @@ pub struct Kernel {
     /// What the stream said, and of which frames it says all.
     told: Memory,
     watched: BTreeSet<u64>,
+    /// Tables whose entries above forbid stores.
+    read_only: BTreeSet<u64>,
     frames: Frames,
     spaces: BTreeMap<u32, Space>,
     next_space: u32,
@@ -129,6 +131,7 @@ impl Kernel {
             memory: Memory::new(),
             told: Memory::new(),
             watched: BTreeSet::new(),
+            read_only: BTreeSet::new(),
             frames: Frames::new(format),
             spaces: BTreeMap::new(),
             next_space: IDLE,

@@ -161,6 +161,7 @@ impl Kernel {
     /// Other rights for a leaf or a run.
     fn protect(&mut self, space: u32, slot: Slot, leaf: Leaf) {
         let means = Means { global: leaf.means.global, ..self.means(space) };
+        let means = self.limited(space, slot.address, slot.level, means);
         let size = 1u64 << self.config.format.shift(slot.level);
         let pages = if slot.run { self.config.format.run(slot.level) } else { 1 };
         for i in 0..pages {
