@@ -49,6 +49,9 @@ pub struct Leaf {
     extra: u64,
 }
 
+/// Space, page of 4 KB, and if it is mapped its leaf and physical address.
+pub type Known = (u32, u64, Option<(Leaf, u64)>);
+
 /// The number of the space of the upper half, and that of the space without a program.
 const KERNEL: u32 = 0;
 const IDLE: u32 = 1;
@@ -187,9 +190,8 @@ impl Kernel {
         std::mem::take(&mut self.out)
     }
 
-    /// What is mapped, for all pages that were used and whose tables the stream has: space, page of 4 KB, its leaf and
-    /// physical address. `None` if it is not mapped.
-    pub fn known(&self) -> Vec<(u32, u64, Option<(Leaf, u64)>)> {
+    /// What is mapped, for all pages that were used and whose tables the stream has.
+    pub fn known(&self) -> Vec<Known> {
         let alive = self.used.iter().filter(|(space, _)| self.spaces.contains_key(space));
         let known = alive.filter_map(|&(space, page)| {
             let address = page << 12;

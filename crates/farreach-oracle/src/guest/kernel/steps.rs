@@ -72,9 +72,8 @@ impl Kernel {
             return;
         }
         let space = self.dice.pick(&spaces);
-        let bytes = self.half(KERNEL);
-        if !self.x86() && self.dice.percent(50) {
-            self.invalidate(Due { space, address: 0, bytes, tables: true });
+        if !self.late() || self.dice.percent(50) {
+            self.forget_space(space);
         }
         self.take_down(space);
         self.processors.iter_mut().for_each(|processor| _ = processor.pending.remove(&space));
@@ -82,8 +81,8 @@ impl Kernel {
 
     fn means(&mut self, space: u32) -> Means {
         let user = space != KERNEL;
-        let global = !user && !(self.config.local_kernel && self.dice.percent(40));
-        Means { user, write: self.dice.percent(60), exec: self.dice.percent(30), global }
+        let local = user || self.config.local_kernel && self.dice.percent(40);
+        Means { user, write: self.dice.percent(60), exec: self.dice.percent(30), global: !local }
     }
 
     fn change(&mut self, space: u32) {
