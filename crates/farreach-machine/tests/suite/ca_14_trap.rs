@@ -86,7 +86,12 @@ impl Machine {
                 }
                 What::Demoted => self.target.demote(c.asid, c.pages, &mut self.unfiltered),
                 What::Gone => self.target.invalidate_space(c.asid, &mut self.unfiltered),
-                What::Writable | What::Promoted | What::Segment | What::Mapped => {}
+                What::Writable
+                | What::Promoted
+                | What::Segment
+                | What::Mapped
+                | What::Flushed
+                | What::FlushedEverywhere => {}
             }
         }
     }

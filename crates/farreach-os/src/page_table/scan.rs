@@ -63,7 +63,7 @@ impl PageTable {
                 Leaf::Run(alike) => {
                     let wanted = page_bits(at, part.pages);
                     let here: Bits = std::array::from_fn(|i| alike.present[i] & alike.touched[i] & wanted[i]);
-                    let pages = bits::runs(&here).into_iter().flat_map(|(at, n)| at..at + n);
+                    let pages = bits::runs(&here).flat_map(|(at, n)| at..at + n);
                     frames.extend(pages.map(|at| Pfn(alike.common.pfn.0.wrapping_add(at))));
                 }
             }

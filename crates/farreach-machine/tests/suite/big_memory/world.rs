@@ -307,7 +307,12 @@ impl World {
                         }
                     }
                 }
-                What::Writable | What::Promoted | What::Segment | What::Mapped => {}
+                What::Writable
+                | What::Promoted
+                | What::Segment
+                | What::Mapped
+                | What::Flushed
+                | What::FlushedEverywhere => {}
             }
             if change.what == What::Segment {
                 match self.os.segment(change.asid) {
