@@ -81,9 +81,7 @@ impl Machine {
         self.os.take_changes(&mut self.changes);
         for c in &self.changes {
             match c.what {
-                What::Stale | What::Flushed | What::FlushedEverywhere => {
-                    self.target.invalidate(c.asid, c.pages, &mut self.unfiltered);
-                }
+                What::Stale => self.target.invalidate(c.asid, c.pages, &mut self.unfiltered),
                 What::Demoted => self.target.demote(c.asid, c.pages, &mut self.unfiltered),
                 What::Gone => self.target.invalidate_space(c.asid, &mut self.unfiltered),
                 What::Writable

@@ -290,7 +290,7 @@ impl World {
             };
             let group = |vpn: u64, pte: &Pte| (vpn >> pte.order << pte.order, 1 << pte.order);
             match change.what {
-                What::Stale | What::Gone | What::Flushed | What::FlushedEverywhere => {
+                What::Stale | What::Gone => {
                     self.cached.retain(|(a, r)| !hit(*a, r.first.0, r.pages));
                     self.entries.retain(|&(a, v), pte| {
                         let (first, pages) = group(v, pte);

@@ -19,7 +19,7 @@ fn config(seed: u64, late: bool, processors: usize) -> KernelConfig {
         format: FORMATS[seed as usize % FORMATS.len()],
         processors,
         late,
-        tags: round % 2 == 0,
+        tags: round.is_multiple_of(2),
         local_kernel: false,
         processes: [2, 5][round / 2 % 2],
     }
