@@ -36,9 +36,6 @@ pub struct KernelConfig {
     pub processes: usize,
 }
 
-/// Space, page of 4 KB, and the leaf and physical address that it has; `None` if it is not mapped.
-pub type KnownPage = (u32, u64, Option<(Leaf, u64)>);
-
 /// A leaf, or one of a contiguous run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Leaf {
@@ -51,6 +48,9 @@ pub struct Leaf {
     /// Bits of the word that mean nothing to a walk.
     extra: u64,
 }
+
+/// Space, page of 4 KB, and if it is mapped its leaf and physical address.
+pub type Known = (u32, u64, Option<(Leaf, u64)>);
 
 /// The number of the space of the upper half, and that of the space without a program.
 const KERNEL: u32 = 0;
@@ -108,6 +108,8 @@ pub struct Kernel {
     /// What the stream said, and of which frames it says all.
     told: Memory,
     watched: BTreeSet<u64>,
+    /// Tables whose entries above forbid stores.
+    read_only: BTreeSet<u64>,
     frames: Frames,
     spaces: BTreeMap<u32, Space>,
     next_space: u32,
@@ -132,6 +134,7 @@ impl Kernel {
             memory: Memory::new(),
             told: Memory::new(),
             watched: BTreeSet::new(),
+            read_only: BTreeSet::new(),
             frames: Frames::new(format),
             spaces: BTreeMap::new(),
             next_space: IDLE,
@@ -188,7 +191,7 @@ impl Kernel {
     }
 
     /// What is mapped, for all pages that were used and whose tables the stream has.
-    pub fn known(&self) -> Vec<KnownPage> {
+    pub fn known(&self) -> Vec<Known> {
         let alive = self.used.iter().filter(|(space, _)| self.spaces.contains_key(space));
         let known = alive.filter_map(|&(space, page)| {
             let address = page << 12;

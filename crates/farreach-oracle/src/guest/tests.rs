@@ -19,7 +19,7 @@ fn config(seed: u64, late: bool) -> KernelConfig {
         format: FORMATS[seed as usize % FORMATS.len()],
         processors: [1, 2, 3][round % 3],
         late,
-        tags: round % 2 == 0,
+        tags: round.is_multiple_of(2),
         local_kernel: round % 4 == 3,
         processes: [2, 5][round / 2 % 2],
     }

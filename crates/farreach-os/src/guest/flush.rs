@@ -36,10 +36,7 @@ impl Guest {
         os.space(asid);
         let (arch, tags) = (self.arch, self.policy.tags);
         let processor = self.processor();
-        if let Some(arch) = arch {
-            let tag = processor.registers.tag(arch);
-            processor.by_tag.insert(tag, asid);
-        }
+        let had_tag = arch.and_then(|arch| processor.by_tag.insert(processor.registers.tag(arch), asid));
         let root = arch.and_then(|arch| Root::of(arch, &processor.registers, false).ok());
         let switched = processor.running.replace(asid).is_some_and(|before| before != asid);
         processor.settled = true;
@@ -54,8 +51,8 @@ impl Guest {
             self.flush(os, lost, os.half(false), false);
         }
         // No entry of the space outlives a load of its root that keeps none, whatever its tag was before. So no leaf of it
-        // that changed meanwhile waits for the guest to say so.
-        if arch == Some(Arch::X86) && tags == Tags::Guest && !kept && (pcide || switched) {
+        // that changed meanwhile waits for the guest to say so. If it had the tag, the load has flushed it.
+        if arch == Some(Arch::X86) && tags == Tags::Guest && !kept && had_tag != Some(asid) {
             self.flush(os, asid, os.half(false), false);
         }
         if tags != Tags::Guest && switched {

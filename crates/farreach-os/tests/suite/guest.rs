@@ -104,15 +104,12 @@ impl Pair {
                 return Err(format!("{}: the walk finds {now:x?}, the system has {has:x?}", place()));
             }
             let same = |one: Pte, other: Pte| (one.pfn, one.attr) == (other.pfn, other.attr);
-            match (*before, now) {
-                (Some(was), Some(is)) if same(was, is) && told(&[What::Stale, What::Gone]) => {
-                    return Err(format!("{}: it was dropped, and is {is:x?} as before", place()));
+            if let Some(was) = *before {
+                let stays = now.is_some_and(|is| same(was, is));
+                if stays == told(&[What::Stale, What::Gone]) {
+                    let told = if stays { "it was dropped" } else { "no change says so" };
+                    return Err(format!("{}: it was {was:x?}, is {now:x?}, and {told}", place()));
                 }
-                (Some(was), Some(is)) if same(was, is) => {}
-                (Some(_), _) if !told(&[What::Stale, What::Gone]) => {
-                    return Err(format!("{}: it was {before:x?}, is {now:x?}, and no change says so", place()));
-                }
-                _ => {}
             }
             *before = has;
         }

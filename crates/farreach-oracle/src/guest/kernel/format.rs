@@ -91,11 +91,12 @@ impl Format {
         (1 << 57) - (1 << bits)
     }
 
-    pub fn table(&self, at: u64, user: bool) -> u64 {
+    pub fn table(&self, at: u64, user: bool, write: bool) -> u64 {
+        let bit = |yes: bool, at: u32| u64::from(yes) << at;
         match self.arch {
-            Arch::X86 => at | 0x23 | if user { 4 } else { 0 },
+            Arch::X86 => at | 0x21 | bit(write, 1) | bit(user, 2),
             // As Linux has them: PXNTable for programs, UXNTable for the kernel.
-            _ => self.place(at) | 3 | if user { 1 << 59 } else { 1 << 60 },
+            _ => self.place(at) | 3 | bit(user, 59) | bit(!user, 60) | bit(!write, 62),
         }
     }
 

@@ -107,6 +107,24 @@ impl Kernel {
         if self.x86() { self.shoot_down(due) } else { self.tlbi(due) }
     }
 
+    /// A process that runs nowhere is about to end: no entry of it stays.
+    pub(super) fn forget_space(&mut self, space: u32) {
+        if !self.x86() {
+            let bytes = self.half(KERNEL);
+            return self.tlbi(Due { space, address: 0, bytes, tables: true });
+        }
+        let home = self.running;
+        for processor in 0..self.processors.len() {
+            let slot = self.processors[processor].slots.iter().position(|owner| *owner == space);
+            if let Some(slot) = slot {
+                self.resume(processor);
+                let tag = Some(slot as u16 + 1);
+                self.say(Invalidate { tag, bytes: None, global: false, leaves: false, broadcast: false });
+            }
+        }
+        self.resume(home);
+    }
+
     fn tlbi(&mut self, due: Due) {
         let (space, granule) = (due.space, 1u64 << self.config.format.granule);
         let alone = self.config.processors == 1 && self.dice.percent(50);

@@ -72,9 +72,8 @@ impl Kernel {
             return;
         }
         let space = self.dice.pick(&spaces);
-        let bytes = self.half(KERNEL);
-        if !self.x86() && self.dice.percent(50) {
-            self.invalidate(Due { space, address: 0, bytes, tables: true });
+        if !self.late() || self.dice.percent(50) {
+            self.forget_space(space);
         }
         self.take_down(space);
         self.processors.iter_mut().for_each(|processor| _ = processor.pending.remove(&space));
@@ -82,8 +81,8 @@ impl Kernel {
 
     fn means(&mut self, space: u32) -> Means {
         let user = space != KERNEL;
-        let global = !(user || self.config.local_kernel && self.dice.percent(40));
-        Means { user, write: self.dice.percent(60), exec: self.dice.percent(30), global }
+        let local = user || self.config.local_kernel && self.dice.percent(40);
+        Means { user, write: self.dice.percent(60), exec: self.dice.percent(30), global: !local }
     }
 
     fn change(&mut self, space: u32) {
@@ -161,6 +160,7 @@ impl Kernel {
     /// Other rights for a leaf or a run.
     fn protect(&mut self, space: u32, slot: Slot, leaf: Leaf) {
         let means = Means { global: leaf.means.global, ..self.means(space) };
+        let means = self.limited(space, slot.address, slot.level, means);
         let size = 1u64 << self.config.format.shift(slot.level);
         let pages = if slot.run { self.config.format.run(slot.level) } else { 1 };
         for i in 0..pages {

@@ -91,8 +91,15 @@ impl Kernel {
             let at = self.frames.page();
             self.zero(at, 1 << format.granule);
             self.spaces.get_mut(&space).expect("alive").tables.insert((level, address >> format.shift(level + 1)), at);
+            // Some tables forbid stores to all pages below.
+            let read_only = level == 0 && self.dice.percent(15);
+            if read_only {
+                _ = self.read_only.insert(at)
+            } else {
+                _ = self.read_only.remove(&at)
+            }
             let link = self.entry_at(space, address, level + 1).expect("made before");
-            self.put(link, &[format.table(at, space != KERNEL)]);
+            self.put(link, &[format.table(at, space != KERNEL, !read_only)]);
         }
     }
 
@@ -117,7 +124,13 @@ impl Kernel {
     pub(super) fn map_at(&mut self, space: u32, slot: Slot, means: Means, at: u64) {
         let format = self.config.format;
         self.make_table(space, slot.address, slot.level);
-        let extra = self.extra(slot.level, means);
+        let mut extra = self.extra(slot.level, means);
+        let allowed = self.limited(space, slot.address, slot.level, means);
+        if means.write && !allowed.write {
+            // The leaf itself permits stores.
+            extra |= if self.x86() { 2 } else { 1 << 7 };
+        }
+        let means = allowed;
         let entries = if slot.run { format.run(slot.level) } else { 1 };
         let size = 1u64 << format.shift(slot.level);
         let leaf = |i| Leaf { at: at + i * size, level: slot.level, means, run: slot.run, extra };
@@ -129,9 +142,14 @@ impl Kernel {
         self.put(place, &words);
     }
 
+    /// What a leaf can mean below its table.
+    pub(super) fn limited(&self, space: u32, address: u64, level: u32, means: Means) -> Means {
+        let read_only = self.table_at(space, address, level).is_some_and(|table| self.read_only.contains(&table));
+        Means { write: means.write && !read_only, ..means }
+    }
+
     pub(super) fn leaf_word(&self, leaf: Leaf) -> u64 {
-        let word = self.config.format.leaf(leaf.at, leaf.level, leaf.means, leaf.run);
-        if self.x86() { word ^ leaf.extra } else { word | leaf.extra }
+        self.config.format.leaf(leaf.at, leaf.level, leaf.means, leaf.run) ^ leaf.extra
     }
 
     /// Bits that decide nothing: cache types with PAT, dirty, keys, those for software; memory types, shareability.

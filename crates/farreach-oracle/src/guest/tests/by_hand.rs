@@ -134,7 +134,7 @@ fn arm_64k_wide() {
     let registers = Registers { root0, root1: 0, control };
     let base = 3 << 42;
     let at = |address| found(Arch::Aarch64, &words, registers, address).map(|f| (f.frame, f.order));
-    assert_eq!(at(base + (1 << 29) + (2 << 16) + 0x7000), Some((0x1_0000_5678_7, 4)));
+    assert_eq!(at(base + (1 << 29) + (2 << 16) + 0x7000), Some((0x0010_0005_6787, 4)));
     assert_eq!(at(base + (2 << 29) + 0x1_2000), Some((0x6_0012, 17)));
 }
 
@@ -154,7 +154,7 @@ fn arm_4k_wide_runs_of_blocks() {
     words.extend((0..16).map(|i| (0xd_0000_4000_3000 + 8 * (16 + i), block(i))));
     let registers = Registers { root0, root1: 0, control };
     let address = (9 << 48) + (32 << 20) + (3 << 21) + 0x9000;
-    let expected = Found { frame: 0xe_0000_8060_9, order: 13, leaf: 9, rights: PROGRAM_DATA, global: false };
+    let expected = Found { frame: 0x00e0_0008_0609, order: 13, leaf: 9, rights: PROGRAM_DATA, global: false };
     assert_eq!(found(Arch::Aarch64, &words, registers, address), Some(expected));
 }
 

@@ -39,8 +39,8 @@ impl Bench {
                 bench.entry(root + at, to | 7);
             }
             bench.entry(root + 0x3008, frames | 7);
-            bench.entry(root + 0x3010, frames + 0x1000 | 7);
-            bench.entry(root + 0x2008, frames + 0x4000_0000 | 0x87);
+            bench.entry(root + 0x3010, (frames + 0x1000) | 7);
+            bench.entry(root + 0x2008, (frames + 0x4000_0000) | 0x87);
         }
         for (at, word) in [(0x2_0000, 0x2_1003), (0x2_1000, 0x2_2003), (0x2_2008, 0x5103), (0x2_2010, 0x6003)] {
             bench.entry(at, word);
