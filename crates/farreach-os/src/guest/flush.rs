@@ -36,7 +36,12 @@ impl Guest {
         os.space(asid);
         let (arch, tags) = (self.arch, self.policy.tags);
         let processor = self.processor();
-        let had_tag = arch.and_then(|arch| processor.by_tag.insert(processor.registers.tag(arch), asid));
+        let tag = arch.map(|arch| processor.registers.tag(arch));
+        let had_tag = tag.and_then(|tag| processor.by_tag.insert(tag, asid));
+        if had_tag != Some(asid) {
+            // A tag that it had before means no entry of it any more.
+            processor.by_tag.retain(|other, of| *of != asid || Some(*other) == tag);
+        }
         let root = arch.and_then(|arch| Root::of(arch, &processor.registers, false).ok());
         let switched = processor.running.replace(asid).is_some_and(|before| before != asid);
         processor.settled = true;
