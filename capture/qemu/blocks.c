@@ -167,9 +167,9 @@ void blocks_split(void)
 
 /* ---- Callbacks ---- */
 
-/* QEMU 10.0 tells the wrong number of the processor where several run in one thread (it is that of the one for which the
-   block was translated). But generated code has the address of the processor's state in this register, which the C code
-   that it calls keeps. */
+/* QEMU 10.0 tells the wrong number of the processor where several run in one thread: it is that of the one for which
+   the block was translated. But generated code has the address of the processor's state in this register, which the C
+   code that it calls keeps. */
 #ifndef __x86_64__
 #error "the register in which generated code has the processor's state is known for x86-64 hosts only"
 #endif

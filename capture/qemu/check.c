@@ -55,6 +55,6 @@ void check_end(void)
 void check_print(void)
 {
    if (on)
-      fprintf(stderr, "farreach: by QEMU's count the stream has instrs %llu refs %llu\n", (unsigned long long)sum.instrs,
-              (unsigned long long)sum.refs);
+      fprintf(stderr, "farreach: by QEMU's count the stream has instrs %llu refs %llu\n",
+              (unsigned long long)sum.instrs, (unsigned long long)sum.refs);
 }

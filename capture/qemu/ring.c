@@ -126,7 +126,7 @@ void ring_attach(const char* dir)
    control = found;
 }
 
-/* Where a block may begin, so that it fits whatever its references are. */
+/* Where a block may begin, so that it fits with any references. */
 static void set_limit(void)
 {
    hot.limit = chunk + FR_CHUNK_WORDS - 2 * (MAX_REFS + 1);

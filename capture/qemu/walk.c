@@ -6,8 +6,8 @@
 /* Walks of the guest's page tables in its RAM, and the pages that need none: those of which the reader has all tables,
    as long as no way to them changed.
 
-   A page is known under a stamp: that of the address space, or of the kernel's half. Where a way through tables changes,
-   their owner gets another stamp. */
+   A page is known under a stamp: that of the address space, or of the kernel's half. Where a way through tables
+   changes, their owner gets another stamp. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,7 +98,8 @@ static void check_ram(u32 info, u64 pa, unsigned bytes)
    qemu_plugin_mem_value value = qemu_plugin_mem_get_value(info);
    different += memcmp((const u8*)word + (pa & 7), &value.data, bytes) != 0;
    if (++checked == ENOUGH && different > ENOUGH / 8)
-      fail("guest memory is not laid out as expected (%u of %u loads differ); x86-64: machines pc and q35, AArch64: virt",
+      fail("guest memory is not laid out as expected (%u of %u loads differ); "
+           "x86-64: machines pc and q35, AArch64: virt",
            different, checked);
 }
 

@@ -35,7 +35,8 @@ def guest():
         contexts.append(
             {"kernel": kernel, "space": space, "program": program, "references": kinds, "lookups": dict(kinds)}
         )
-    events = "space_switches processor_switches kernel_entries exceptions root_writes invalidations broadcasts table_words"
+    events = "space_switches processor_switches kernel_entries exceptions root_writes invalidations broadcasts "
+    events += "table_words"
     result["workload"]["guest"] = {
         "arch": "aarch64",
         "processors": 2,

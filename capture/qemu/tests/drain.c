@@ -7,8 +7,9 @@
 
      drain [-q] FOLDER COMMAND...     -q: takes the words and looks at none, for speed
 
-   Checked: each block is defined, once; words fit; the tally agrees; each page is in the tables that the stream told, at
-   each reference (walked anew after every change of tables), in the form of 4 levels of x86-64 or as TCR_EL1 says. */
+   Checked: each block is defined, once; words fit; the tally agrees; each page is in the tables that the stream told,
+   at each reference (walked anew after every change of tables), in the form of 4 levels of x86-64 or as TCR_EL1
+   says. */
 
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -135,7 +136,10 @@ static void record(u64 head, const u64* p)
          era++;
          break;
       }
-      case FR_NAME: if (getenv("NAMES")) printf("name %u: %.*s\n", (unsigned)p[0], (int)(p[0] >> 32), (char*)(p + 1)); break;
+      case FR_NAME:
+         if (getenv("NAMES"))
+            printf("name %u: %.*s\n", (unsigned)p[0], (int)(p[0] >> 32), (char*)(p + 1));
+         break;
       case FR_SUMMARY: memcpy(counters, p, sizeof counters); break;
       case FR_END: ended = 1; if (p[1] != tally) wrong("tally", p[1], tally); break;
    }

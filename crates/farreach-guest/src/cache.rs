@@ -111,7 +111,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache");
-        let file = open(&path, &|_| panic!("nobody has it")).unwrap();
+        let file = open(&path, &|_| panic!("the lock is free")).unwrap();
         drop(file);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();

@@ -60,7 +60,7 @@ impl<'a> Apt<'a> {
         let words = [
             format!("APT::Architecture={}", self.arch),
             format!("APT::Architectures={}", self.arch),
-            // Nobody else can read the folder.
+            // Other users cannot read the folder.
             "APT::Sandbox::User=root".into(),
             "Acquire::Languages=none".into(),
         ];

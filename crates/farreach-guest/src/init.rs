@@ -34,7 +34,7 @@ pub enum Input {
     Nothing,
 }
 
-/// A word as a shell reads it again, whatever is in it.
+/// A word as a shell reads it again, with all its characters.
 fn quoted(word: &OsStr) -> Vec<u8> {
     let mut text = vec![b'\''];
     for &byte in word.as_bytes() {

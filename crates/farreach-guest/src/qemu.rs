@@ -130,8 +130,9 @@ pub struct Boot<'a> {
 /// What the time of a guest is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Time {
-    /// The number of its instructions, a nanosecond each: two runs are equal, and a recorder that makes it slow does not
-    /// make its timer fast. It does not wait: where all processors are idle, it is the time of the next event at once.
+    /// The number of its instructions, a nanosecond each: two runs are equal, and a recorder that makes it slow does
+    /// not make its timer fast. It does not wait: where all processors are idle, it is the time of the next event at
+    /// once.
     Instructions,
     /// The same, but it waits: for a guest in which somebody types.
     WaitingInstructions,

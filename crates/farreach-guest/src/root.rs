@@ -73,8 +73,8 @@ fn check_archive(path: &Path) -> Result<()> {
         [b"070701", b"070702", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh", b"\x02\x21\x4c\x18", b"\x5d\0\0"];
     ensure!(
         known.iter().any(|magic| head[..read].starts_with(magic)),
-        "{}: neither a folder nor an archive that a kernel unpacks (cpio in the format newc, also compressed); an image \
-         of a disk needs a command line of QEMU: farreach run --system",
+        "{}: neither a folder nor an archive that a kernel unpacks (cpio in the format newc, also compressed); an \
+         image of a disk needs a command line of QEMU: farreach run --system",
         place()
     );
     Ok(())

@@ -1,6 +1,6 @@
 //! Runs a command under the recorder and prints what its stream holds: `livecount [--fast] [--events] [--quiet] COMMAND
-//! [ARG...]`. With `--system` the command is a QEMU, and `--mark` waits for a mark in the guest. `--fast` only takes batches, to measure the recorder alone; `--events` prints every event but
-//! definitions; `--quiet` prints nothing.
+//! [ARG...]`. With `--system` the command is a QEMU, and `--mark` waits for a mark in the guest. `--fast` only takes
+//! batches, to measure the recorder alone; `--events` prints every event but definitions; `--quiet` prints nothing.
 
 use farreach_live::{Begin, Options, Recorder, SystemOptions};
 use farreach_types::event::{Blocks, Item, Kind, Op, Source};

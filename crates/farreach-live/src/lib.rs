@@ -10,8 +10,8 @@
 //!
 //! From the program to the batch: `check` and `launch` start the program, `shared`, `layout` and `process` take chunks
 //! out of its rings, `decode` turns words into batches, `recorder` follows the processes, and `log` finds out why a
-//! recorder failed. `system_recorder` starts whole systems. Beside it, [`tries`] finds out which interfaces of the kernel
-//! work for this user.
+//! recorder failed. `system_recorder` starts whole systems. Beside it, [`tries`] finds out which interfaces of the
+//! kernel work for this user.
 
 mod advice;
 mod allocator_of;

@@ -211,7 +211,7 @@ impl GuestRun {
         }
     }
 
-    /// So many TLBs of a design received a flush, and dropped so many translations.
+    /// Counts the TLBs of a design that received a flush, and the translations that they dropped.
     pub fn flushed(&mut self, design: usize, received: u64, dropped: u64) {
         let flushes = &mut self.flushes[design];
         flushes.received += received;

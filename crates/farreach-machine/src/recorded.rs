@@ -18,8 +18,8 @@ impl MachineSpec {
         self.params.text(os::PLACEMENT.name) == GUEST
     }
 
-    /// The same hardware on the page tables of a recorded system, and what is left out of the description that is not
-    /// at its default. A description that says `placement = guest` itself stays as it is.
+    /// The same hardware on the page tables of a recorded system, and the keys that are left out of the description,
+    /// but for those at their defaults. A description that says `placement = guest` itself stays as it is.
     ///
     /// # Errors
     /// The user chose another placement; or the hardware needs a system that makes segments, regions or the like, which
@@ -33,8 +33,8 @@ impl MachineSpec {
         }
         if self.gives_placement()? {
             return Err(refuse(format!(
-                "{placement} = {chosen} is not allowed with the trace of a whole system, which has an operating system: \
-                 leave it out, or {placement} must be {GUEST}"
+                "{placement} = {chosen} is not allowed with the trace of a whole system, which has an operating \
+                 system: leave it out, or {placement} must be {GUEST}"
             )));
         }
         if POLICIES.contains(&chosen.as_str()) {

@@ -287,8 +287,8 @@ impl MachineSpec {
         Ok(())
     }
 
-    /// What a recorded system does, which makes its page tables itself, must be all that changes them, and its kernel is
-    /// in every address space.
+    /// What a recorded system does, which makes its page tables itself, must be all that changes them, and its kernel
+    /// is in every address space.
     fn check_recorded_system(&self) -> Result<(), String> {
         if !self.follows_recorded_system() {
             return Ok(());

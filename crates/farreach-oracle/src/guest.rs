@@ -1,7 +1,8 @@
 //! A whole system, recorded with its page tables: physical memory as a map of words, walks by the book, TLBs that obey
 //! what the guest says and nothing else, and a kernel that plays at random.
 //!
-//! The rules are those of 2.1 (x86-64) and 2.2 (AArch64) of the document on whole systems; numbers in brackets are bits.
+//! The rules are those of 2.1 (x86-64) and 2.2 (AArch64) of the document on whole systems; numbers in brackets are
+//! bits.
 //!
 //! * OZ-1 A space has the root that the running processor has in TTBR0 or CR3 when a batch of the space begins. The
 //!   upper half has TTBR1; on x86-64, the CR3 by which it was used last, for the stream may not have the words of
@@ -10,8 +11,8 @@
 //!   a leaf with DBM may be written: D is bit AP\[2\] there.
 //! * OZ-3 A contiguous run counts as one leaf if all its entries say Contiguous, lie in a row from an aligned frame on,
 //!   and are alike but for AF and D. Else each entry is a leaf of its own, as hardware may take it.
-//! * OZ-4 Rights of upper levels count: W, U, NX; APTable, PXNTable, UXNTable, unless HPD0 or HPD1 says otherwise. EFER.NXE
-//!   is set.
+//! * OZ-4 Rights of upper levels count: W, U, NX; APTable, PXNTable, UXNTable, unless HPD0 or HPD1 says otherwise.
+//!   EFER.NXE is set.
 //! * OZ-5 A tag is CR3\[11:0\] if PCIDE is set, else 0; or the ASID of the TTBR that A1 names, 8 bits of it without AS.
 //!   Global entries answer every tag.
 //! * OZ-6 An invalidation is obeyed literally, see [`tlb`]. An entry goes if one of its bytes is concerned, or one of

@@ -1,6 +1,6 @@
 //! One row per machine (RFC 4180): name, counts, memory, cost under the names they have in the JSON; `system.*` of
-//! machines with caches; `kernel.*` and `user.*` of whole systems; then `workload.*` and `config.*`. Keys that a machine does not have
-//! are empty.
+//! machines with caches; `kernel.*` and `user.*` of whole systems; then `workload.*` and `config.*`. Keys that a
+//! machine does not have are empty.
 
 use super::guest::PRIVILEGES;
 use farreach_types::counts::{GuestCounts, RunResult};

@@ -32,8 +32,8 @@ use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where relocated addresses begin: beyond what a program on a 64-bit machine can map, and beyond the addresses of whole
-/// systems (`farreach_types::addr::GUEST_ADDRESS_BITS`).
+/// Where relocated addresses begin: beyond what a program on a 64-bit machine can map, and beyond the addresses of
+/// whole systems (`farreach_types::addr::GUEST_ADDRESS_BITS`).
 pub const AREA: u64 = 1 << 57;
 /// Free room before and behind every cluster; also the largest alignment.
 pub const ROOM: u64 = 1 << 36;

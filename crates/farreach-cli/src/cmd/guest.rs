@@ -102,7 +102,8 @@ struct SystemOptions {
     /// Debian packages that are unpacked into its root, with all that they depend on
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     packages: Vec<String>,
-    /// A file or folder of this machine that is in its root at the same path; of programs the libraries, too. Repeatable
+    /// A file or folder of this machine that is in its root at the same path; of programs the libraries, too.
+    /// Repeatable
     #[arg(long, value_name = "PATH")]
     copy: Vec<PathBuf>,
     /// Its memory. Default: 1G, or more if its root needs more

@@ -36,7 +36,7 @@ pub struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// The options of a run, whatever runs.
+/// The options of a run, of programs and of systems.
 #[derive(Args)]
 pub struct SimulationArgs {
     #[command(flatten)]

@@ -15,7 +15,8 @@ if [ "$1" = --version ]; then echo 'QEMU emulator version 10.0.2 (none)'; exit; 
 there=$(dirname "$0")
 run=$(printf '%s' "$*" | sed 's/.*,run-dir=\([^,]*\),.*/\1/')
 at() { dd bs=1 seek=$2 conv=notrunc of=$1 2>/dev/null; }
-four() { printf "\\$(printf %03o $(($1 & 255)))\\$(printf %03o $(($1 >> 8 & 255)))\\$(printf %03o $(($1 >> 16 & 255)))\\0"; }
+byte() { printf "\\$(printf %03o $(($1 & 255)))"; }
+four() { byte $1; byte $(($1 >> 8)); byte $(($1 >> 16)); byte $(($1 >> 24)); }
 cp $there/ring $run/ring.new
 four $$ | at $run/ring.new RING_PID
 mv $run/ring.new $run/ring.0

@@ -1,8 +1,8 @@
 //! A kernel that plays at random: processes, page tables in physical memory, and the stream that a recorder would make
 //! of it. For tests of what reads such streams.
 //!
-//! It knows what it means each page to translate to, and writes tables by [`mod@format`] alone, so that a walk can be held
-//! to it ([`Kernel::known`]).
+//! It knows what it means each page to translate to, and writes tables by [`mod@format`] alone, so that a walk can be
+//! held to it ([`Kernel::known`]).
 //!
 //! * A *right* kernel says that a translation is no longer valid before anything uses it again. It breaks a translation
 //!   before it makes another of its pages.

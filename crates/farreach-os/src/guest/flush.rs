@@ -55,8 +55,8 @@ impl Guest {
         if let Some(lost) = lost {
             self.flush(os, lost, os.half(false), false);
         }
-        // No entry of the space outlives a load of its root that keeps none, whatever its tag was before. So no leaf of it
-        // that changed meanwhile waits for the guest to say so. If it had the tag, the load has flushed it.
+        // No entry of the space outlives a load of its root that keeps none, with any tag that it had before. So no
+        // leaf of it that changed meanwhile waits for the guest to say so. If it had the tag, the load has flushed it.
         if arch == Some(Arch::X86) && tags == Tags::Guest && !kept && had_tag != Some(asid) {
             self.flush(os, asid, os.half(false), false);
         }
@@ -250,8 +250,8 @@ impl Guest {
     }
 }
 
-/// A range with all pages of the large leaves at its ends: one of its addresses means a page of any size, in however many
-/// entries it is. A run of leaves counts as several.
+/// A range with all pages of the large leaves at its ends: one of its addresses means a page of any size, in however
+/// many entries it is. A run of leaves counts as several.
 fn whole_leaves(os: &Os, asid: Asid, pages: VpnRange) -> VpnRange {
     let Some(space) = os.spaces.get(asid.0 as usize).filter(|_| pages.pages > 0) else { return pages };
     let index_bits = os.shift - 3;

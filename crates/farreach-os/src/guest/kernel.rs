@@ -2,8 +2,8 @@
 //!
 //! Roots of x86-64 have entries for both halves, and those of the upper half point to the same tables in all of them.
 //! So only the root that is loaded is linked. Where another root is loaded that points elsewhere, as with the isolated
-//! page tables of Linux, the pages below are compared: those that the new tables translate otherwise go. Pages that they
-//! do not have stay, as nothing can refer to them meanwhile.
+//! page tables of Linux, the pages below are compared: those that the new tables translate otherwise go. Pages that
+//! they do not have stay, as nothing can refer to them meanwhile.
 
 use super::Guest;
 use super::format::{Leaf, Reading, Rights, Root};
@@ -125,8 +125,8 @@ impl Guest {
         }
     }
 
-    /// A word of the loaded root that the recording tells after the root was loaded: other roots have had an entry there,
-    /// below which pages are known. Returns whether it is one.
+    /// A word of the loaded root that the recording tells after the root was loaded: other roots have had an entry
+    /// there, below which pages are known. Returns whether it is one.
     pub(super) fn kernel_entry_told(&mut self, os: &mut Os, frame: u64, link: &Link, at: usize) -> bool {
         let Some(root) = self.kernel.root.filter(|root| link.asid == KERNEL && link.height == root.height) else {
             return false;

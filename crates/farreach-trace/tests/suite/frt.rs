@@ -296,7 +296,7 @@ fn only_systems_have_version_4() {
     for batches in [vec![], vec![only], small(), drain(generate::program(1, 10))] {
         assert_eq!(version(&to_bytes(&batches)), 3);
     }
-    // In whatever chunks: a system begins with a start, as a program does.
+    // In chunks of any size: a system begins with a start, as a program does.
     let system = drain(generate::system(2, 300));
     for words in [1, 2, 100] {
         let file = Shared::default();
@@ -478,7 +478,11 @@ proptest! {
     }
 
     #[test]
-    fn random_systems_come_back(seed: u64, steps in 1u64..3000, flips in prop::collection::vec((0.0f64..1.0, 0u8..8), 1..4)) {
+    fn random_systems_come_back(
+        seed: u64,
+        steps in 1u64..3000,
+        flips in prop::collection::vec((0.0f64..1.0, 0u8..8), 1..4),
+    ) {
         let batches = drain(generate::system(seed, steps));
         let good = to_bytes(&batches);
         prop_assert!(flat(&from_bytes(&good).expect("just written").1) == flat(&batches));

@@ -96,8 +96,8 @@ impl Register {
     pub const ALL: [Register; 3] = [Register::Root0, Register::Root1, Register::Control];
 }
 
-/// Which translations are no longer valid (INVLPG, INVPCID, TLBI, SFENCE.VMA). Writes of registers have effects of their
-/// own: see [`Guest::Register`].
+/// Which translations are no longer valid (INVLPG, INVPCID, TLBI, SFENCE.VMA). Writes of registers have effects of
+/// their own: see [`Guest::Register`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Invalidate {
     /// The tag (PCID, ASID) of those concerned; those of any tag if it is absent.

@@ -196,9 +196,9 @@ impl FilterEntry {
 #[repr(align(64))]
 pub struct FilterEntryPair(pub [FilterEntry; 2]);
 
-/// When pages were last looked up. A direct-mapped table over the pages of one address space, of which the upper half of
-/// a whole system belongs to its kernel, with one half for data and one for fetches. Before a page loses its slot, all designs get its last lookup
-/// ([`Timed::note_lookup`](crate::tlb::Timed::note_lookup)).
+/// When pages were last looked up. A direct-mapped table over the pages of one address space, of which the upper half
+/// of a whole system belongs to its kernel, with one half for data and one for fetches. Before a page loses its slot,
+/// all designs get its last lookup ([`Timed::note_lookup`](crate::tlb::Timed::note_lookup)).
 pub struct LookupTimes {
     /// The address space of the pages.
     pub asid: Option<Asid>,

@@ -51,7 +51,7 @@ fn add_up(outcome: &Outcome) {
     }
 }
 
-/// The presets that can follow a system with so many processors, and why others cannot.
+/// The presets that can follow a system with this number of processors, and why others cannot.
 fn presets(processors: u32) -> (Vec<String>, Vec<String>) {
     let stream = system::stream(0, processors, 0);
     let (mut can, mut reasons) = (Vec::new(), Vec::new());

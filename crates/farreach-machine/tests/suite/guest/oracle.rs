@@ -89,8 +89,8 @@ fn differences(config: KernelConfig, seed: u64, stales: &[&str], mistake: Option
 }
 
 /// A late kernel's stale pages are those of the page table, for all designs alike: a page is stale until the guest
-/// invalidates it, whether or not a TLB had it, and a miss fills the old translation. Hardware fills the new one. So the
-/// counts are near those of hardware, and stale pages more.
+/// invalidates it, whether or not a TLB had it, and a miss fills the old translation. Hardware fills the new one. So
+/// the counts are near those of hardware, and stale pages more.
 #[test]
 fn late_kernels_with_stale_entries_come_near() {
     let (mut misses, mut expected, mut met, mut stale) = (0, 0, 0, 0);

@@ -37,7 +37,7 @@ impl Rights {
         if so { Rights(self.0 & !these.0) } else { self }
     }
 
-    /// What whoever may access a page may do there: the recorder saw accesses that succeeded.
+    /// What the tables permit on a page, to the kernel or to programs: the recorder saw accesses that succeeded.
     pub fn attributes(self) -> Attr {
         let bit = |rights: u8, bit: u8| if self.0 & rights != 0 { bit } else { 0 };
         let exec = Rights::USER_EXEC.0 | Rights::KERNEL_EXEC.0;
