@@ -9,7 +9,7 @@ use farreach_types::addr::{Asid, KERNEL};
 use farreach_types::counts::{
     Context, ContextCounts, ContextRow, ContextUse, ExceptionCount, GuestCounts, GuestEvents, GuestUse, Lookups,
 };
-use farreach_types::event::{Arch, Guest, Op, Register};
+use farreach_types::event::{Arch, Guest, MOST_PROCESSORS, Op, Register};
 use farreach_types::plural::with_noun;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -86,9 +86,10 @@ impl Effect {
                 return Err("a whole system begins a second time: a result is of one".into());
             }
             (&Op::Guest(Guest::Machine { arch, processors, memory }), None) => {
-                if ran || processors == 0 {
-                    let what = "a whole system begins with its machine, which has a processor or more";
-                    return Err(what.into());
+                if ran || processors == 0 || processors > MOST_PROCESSORS {
+                    return Err(format!(
+                        "a whole system begins with its machine, which has 1 to {MOST_PROCESSORS} processors"
+                    ));
                 }
                 Effect::Begins { arch, processors, memory }
             }

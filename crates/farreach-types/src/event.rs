@@ -22,7 +22,7 @@ mod op;
 
 pub use blocks::{Blocks, Broken, MAX_BLOCKS, StreamError, addresses};
 pub use by_id::ById;
-pub use guest::{Arch, Guest, Invalidate, Register};
+pub use guest::{Arch, Guest, Invalidate, MOST_PROCESSORS, Register};
 pub use op::{Advice, Backing, End, Mapping, Op, Prot, ThpRule};
 
 use crate::Error;

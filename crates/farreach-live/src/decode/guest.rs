@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use farreach_types::addr::{Asid, KERNEL};
-use farreach_types::event::{Arch, Batch, End, Guest, Invalidate, Op, Register};
+use farreach_types::event::{Arch, Batch, End, Guest, Invalidate, MOST_PROCESSORS, Op, Register};
 
 use super::super::counts::SystemCounts;
 use super::super::layout::{invalidate, record};
@@ -139,10 +139,10 @@ impl System {
         let known = Arch::ALL.get((arch as usize).wrapping_sub(1));
         let arch = *known
             .ok_or_else(|| format!("record {}: instruction set {arch} (1 to {} allowed)", p.kind, Arch::ALL.len()))?;
-        if processors == 0 || memory == 0 || !memory.is_multiple_of(FRAME) {
+        if processors == 0 || processors > MOST_PROCESSORS || memory == 0 || !memory.is_multiple_of(FRAME) {
             return Err(format!(
-                "record {}: {processors} processors and {memory:#x} bytes of memory (at least 1, and a multiple of \
-                 {FRAME} above 0 allowed)",
+                "record {}: {processors} processors and {memory:#x} bytes of memory (1 to {MOST_PROCESSORS}, \
+                 and a multiple of {FRAME} above 0 allowed)",
                 p.kind
             ));
         }

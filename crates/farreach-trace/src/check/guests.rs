@@ -1,7 +1,7 @@
 //! The laws of the stream of a whole system.
 
 use farreach_types::addr::{Asid, GUEST_ADDRESS_BITS, KERNEL};
-use farreach_types::event::{Arch, Block, Guest, Invalidate, Op, Register};
+use farreach_types::event::{Arch, Block, Guest, Invalidate, MOST_PROCESSORS, Op, Register};
 use hashbrown::HashSet;
 use serde::Serialize;
 
@@ -65,9 +65,6 @@ pub(super) struct System {
     processors: Vec<Processor>,
     frames: HashSet<u64, foldhash::fast::FixedState>,
 }
-
-/// Most processors of a system.
-const MOST_PROCESSORS: u32 = 1 << 16;
 
 impl System {
     /// Of the first event. `first`: nothing but the start of its address space precedes it.

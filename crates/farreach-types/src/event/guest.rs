@@ -8,6 +8,9 @@
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+/// Most virtual processors of a system.
+pub const MOST_PROCESSORS: u32 = 1 << 16;
+
 /// What a guest does that is no reference. It concerns the virtual processor that runs: see [`Op::Switch`].
 ///
 /// [`Op::Switch`]: super::Op::Switch
@@ -17,7 +20,7 @@ pub enum Guest {
     Machine {
         /// Its instruction set.
         arch: Arch,
-        /// Its virtual processors. Their numbers are those of threads in [`Op::Switch`](super::Op::Switch).
+        /// Its virtual processors, 1 to [`MOST_PROCESSORS`]. Their numbers are those of threads in [`Op::Switch`](super::Op::Switch).
         processors: u32,
         /// Bytes of memory.
         memory: u64,
