@@ -240,13 +240,13 @@ static inline __attribute__((always_inline)) bool access_quickly(u32 info, u64 v
    return true;
 }
 
-__attribute__((used)) void access_x86(unsigned number, u32 info, u64 va, void* user, const void* state)
+__attribute__((used)) void access_signed(unsigned number, u32 info, u64 va, void* user, const void* state)
 {
    (void)number;
    if (!access_quickly(info, va, va & ADDRESS_MASK, user))
       access_slowly(state, info, va, user);
 }
-WITH_STATE(on_access_x86, "r8", "access_x86")
+WITH_STATE(on_access_signed, "r8", "access_signed")
 
 /* The top byte is ignored, and bit 55 decides the half. */
 __attribute__((used)) void access_aarch64(unsigned number, u32 info, u64 va, void* user, const void* state)
@@ -277,6 +277,13 @@ static void on_special(unsigned number, void* user)
 {
    (void)number;
    edges_special(user);
+}
+
+/* Such an instruction need not be the last of its block. */
+static void on_after(unsigned number, void* user)
+{
+   (void)number;
+   edges_after(user);
 }
 
 /* ---- Translation ---- */
@@ -382,10 +389,12 @@ void blocks_translated(qemu_plugin_id_t id, struct qemu_plugin_tb* translated)
       if (recording) {
          if (i == instrs - 1)
             mark_last(insn, code);
-         qemu_plugin_register_vcpu_mem_cb(insn, (mem_cb)(arch->number == FR_X86 ? on_access_x86 : on_access_aarch64),
+         qemu_plugin_register_vcpu_mem_cb(insn, (mem_cb)(arch->number == FR_AARCH64 ? on_access_aarch64 : on_access_signed),
                                           QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, own);
          check_count(insn);
       }
+      if (recording && i > 0 && code->insn[i - 1].does & DOES_REGISTERS)
+         qemu_plugin_register_vcpu_insn_exec_cb(insn, on_after, QEMU_PLUGIN_CB_R_REGS, own);
       if (own->does & (recording ? DOES_SPECIAL : DOES_MARK))
          qemu_plugin_register_vcpu_insn_exec_cb(insn, on_special, QEMU_PLUGIN_CB_R_REGS, own);
       if (own->does & DOES_VECTORS && arch->number == FR_X86)

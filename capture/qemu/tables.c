@@ -15,6 +15,7 @@
 #define RAM_NAME   "memfd:memory-backend-memfd"
 #define HIGH       (1ULL << 32)
 #define ARM_BASE   (1ULL << 30)
+#define RISCV_BASE (1ULL << 31)
 #define LARGE_Q35  0xb0000000ULL /* RAM of this size or more has a hole below 4 GB, */
 #define LOW_Q35    0x80000000ULL /* from here on */
 #define LARGE_PC   0xe0000000ULL
@@ -64,7 +65,7 @@ void tables_find_ram(void)
       if (ram_bytes >= (q35 ? LARGE_Q35 : LARGE_PC))
          low_bytes = q35 ? LOW_Q35 : LOW_PC;
    } else {
-      base = ARM_BASE;
+      base = arch->number == FR_AARCH64 ? ARM_BASE : RISCV_BASE;
    }
    frames = calloc(ram_bytes >> 12, sizeof *frames);
    if (!frames)

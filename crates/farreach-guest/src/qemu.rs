@@ -73,7 +73,8 @@ pub struct System {
     /// Which.
     pub arch: Arch,
     /// The machine and its processor. x86-64: four levels of page tables, as in most machines that run today; the
-    /// kernel takes five where the processor has them. AArch64: addresses are signed as QEMU can do it fast.
+    /// kernel takes five where the processor has them. AArch64: addresses are signed as QEMU can do it fast. RISC-V:
+    /// four levels, too, and no hypervisor mode, whose second translation is not recorded.
     machine: &'static [&'static str],
     /// The console.
     pub console: &'static str,
@@ -82,7 +83,7 @@ pub struct System {
 }
 
 /// All of them.
-pub const SYSTEMS: [System; 2] = [
+pub const SYSTEMS: [System; 3] = [
     System {
         arch: Arch::X86,
         machine: &["-M", "pc", "-cpu", "max,la57=off"],
@@ -95,6 +96,12 @@ pub const SYSTEMS: [System; 2] = [
         console: "ttyAMA0",
         arguments: "",
     },
+    System {
+        arch: Arch::Riscv64,
+        machine: &["-M", "virt", "-cpu", "max,sv57=off,h=off"],
+        console: "ttyS0",
+        arguments: "",
+    },
 ];
 
 impl System {
@@ -105,7 +112,7 @@ impl System {
     pub fn of(arch: Arch) -> Result<&'static System> {
         let all: Vec<&str> = SYSTEMS.iter().map(|system| system.arch.name()).collect();
         let found = SYSTEMS.iter().find(|system| system.arch == arch);
-        found.with_context(|| format!("guests of {} cannot be recorded; {} can", arch.name(), all.join(" and ")))
+        found.with_context(|| format!("guests of {} cannot be recorded; {} can", arch.name(), all.join(", ")))
     }
 }
 
