@@ -209,6 +209,8 @@ static __attribute__((noinline)) void access_slowly(const void* state, u32 info,
    if (!insn) {
       counters[FR_UNTRANSLATED]++;
       check_left(0, 1);
+      if (qemu_plugin_mem_is_store(info))
+         tables_stored_unseen(info, va);
       return;
    }
    if (hot.node->depth == MAX_REFS)

@@ -283,6 +283,7 @@ struct tb* edges_begin(const void* state, struct code* code)
 {
    if (!recording || ring_stopped())
       return NULL;
+   check_untranslated(false);
    if (state != hot.state || !vcpu)
       take_over(vcpu_of(state, true), state);
    if (!vcpu->seen)
@@ -309,7 +310,7 @@ struct tb* edges_begin(const void* state, struct code* code)
       tell_processor();
    }
    if (!vcpu->translates || !has_pages(tb)) {
-      check_left(code->instrs, 0);
+      check_untranslated(true);
       hot.node = &nowhere;
       *hot.reached = 0;
       return NULL;

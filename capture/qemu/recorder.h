@@ -206,6 +206,7 @@ bool  tables_watched(u64 pa);
 bool  tables_has_vectors(u64 pa);
 void  tables_watch_vectors(u64 pa);
 void  tables_stored(const struct walk*, unsigned bytes);
+void  tables_stored_unseen(u32 info, u64 va);
 void  tables_forget(void);
 
 /* ---- Walks ---- */
@@ -311,6 +312,7 @@ void main_ended(void);
 void check_on(void);
 void check_count(struct qemu_plugin_insn*);
 void check_left(int instrs, int refs); /* out of the stream, though QEMU began them */
+void check_untranslated(bool);         /* instructions from here on are not in the stream */
 void check_begin(void);
 void check_end(void);
 void check_print(void);

@@ -202,7 +202,8 @@ void tables_stored(const struct walk* to, unsigned bytes)
    const u64* now = tables_word(to->pa & ~4095ULL);
    if (memcmp(now + from, f->word + from, (end - from) * 8) == 0)
       return;
-   blocks_split();
+   if (hot.head)
+      blocks_split();
    bool changed = false;
    for (unsigned i = from; i < end && f->levels > 1; i++) {
       u64 before = f->word[i];
@@ -220,6 +221,17 @@ void tables_stored(const struct walk* to, unsigned bytes)
       spaces_changed(f);
    if (f->spaces && spaces_root_stored(f))
       unwatch(f);
+}
+
+/* A store that is not recorded: while paging was off, or by firmware. */
+void tables_stored_unseen(u32 info, u64 va)
+{
+   struct qemu_plugin_hwaddr* at = qemu_plugin_get_hwaddr(info, va);
+   if (!at || qemu_plugin_hwaddr_is_io(at))
+      return;
+   unsigned    bytes = 1u << qemu_plugin_mem_size_shift(info), in_first = 4096 - (va & 4095);
+   struct walk to = { qemu_plugin_hwaddr_phys_addr(at), true };
+   tables_stored(&to, bytes < in_first ? bytes : in_first);
 }
 
 void tables_forget(void)
