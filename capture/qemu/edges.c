@@ -76,6 +76,8 @@ static unsigned ran(const struct tb* next, int64_t trap)
       counters[FR_UNKNOWN_EDGES]++;
       return blocks_done();
    }
+   if (at > 0 && tb->code->insn[at - 1].does & DOES_WAIT)
+      return at;
    if (tb->code->insn[at].does & DOES_PARTS && hot.node->parent && hot.node->insn == &tb->code->insn[at])
       return at + 1;
    counters[FR_RETRIES] += trap < 0;

@@ -45,6 +45,7 @@ enum does {
    DOES_STRING = 2,   /* it goes on where it stopped: rep */
    DOES_ROOT_0 = 4, DOES_ROOT_1 = 8, DOES_CONTROL = 16, DOES_MODE = 32, /* writes what decides translation */
    DOES_INVALIDATE = 64, DOES_VECTORS = 128, DOES_CALL = 256, DOES_MARK = 512,
+   DOES_WAIT = 2048,  /* the processor may leave the block behind it */
    DOES_PARTS = 1024, /* after a fault it goes on where it stopped: loads and stores of vectors */
    DOES_REGISTERS = DOES_ROOT_0 | DOES_ROOT_1 | DOES_CONTROL | DOES_MODE | DOES_INVALIDATE | DOES_VECTORS,
    DOES_SPECIAL = DOES_REGISTERS | DOES_CALL | DOES_MARK

@@ -75,6 +75,8 @@ static u16 does(const struct insn* insn)
       return does_csr(w);
    if (w == 0x73) /* ECALL */
       return DOES_CALL;
+   if (w == 0x10500073) /* WFI */
+      return DOES_WAIT;
    if (w == 0x30200073 || w == 0x70200073) /* MRET, MNRET */
       return DOES_MODE;
    return (w & 0xfe007fff) == 0x12000073 || (w & 0xfe007fff) == 0x16000073 ? DOES_INVALIDATE : 0; /* SFENCE, SINVAL */
