@@ -276,5 +276,5 @@ const struct arch aarch64 = {
    .resume = resume, .vectors = vectors, .root = root_of, .mark = mark, .table = table_of, .use_root = use_root,
    .lower_entries = lower_entries, .upper_sign = upper_sign, .tag = tag, .soft_bits = ACCESS_FLAG,
    .status = 0, .call = 8, .stack = 31, .forks = forks,
-   .is_call = is_call, .state_words = { 0, 128 },
+   .is_call = is_call, .firmware_mode = NO_FIRMWARE, .state_words = { 0, 128 },
 };

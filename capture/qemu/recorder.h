@@ -257,6 +257,8 @@ int64_t vectors_trap(int vector); /* the vector itself */
 
 /* ---- Architectures ---- */
 
+#define NO_FIRMWARE (~0ULL)
+
 struct arch {
    enum fr_arch number;
    const char*  target;
@@ -281,6 +283,7 @@ struct arch {
    int64_t (*trap)(int vector); /* see above */
    bool (*fault)(int64_t trap); /* the guest resumes at the instruction that did not happen */
    bool (*resume)(int64_t trap, u64* pc);
+   u64 firmware_mode;  /* value of the mode in which firmware runs, without translation */
    u16 state_words[2]; /* between which words of its state QEMU has the program counter */
 };
 extern const struct arch x86, aarch64, riscv, *arch;

@@ -99,7 +99,7 @@ static int register_named(const char* name)
       "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
    };
    static const struct { const char* name; int which; } names[] = {
-      { "satp", REG_ROOT_0 }, { "priv", REG_FLAGS }, { "stvec", REG_VECTORS }, { "sepc", REG_RETURN },
+      { "satp", REG_ROOT_0 }, { "priv", REG_MODE }, { "stvec", REG_VECTORS }, { "sepc", REG_RETURN },
       { "scause", REG_CAUSE }, { "mtvec", REG_FIRMWARE_VECTORS }, { "mepc", REG_FIRMWARE_RETURN },
       { "mcause", REG_FIRMWARE_CAUSE }, { "pc", REG_PC },
    };
@@ -119,10 +119,9 @@ static void refuse_hypervisor(void)
 
 static bool translates(const struct vcpu* v)
 {
-   u64 mode = register_value(REG_FLAGS);
-   if (mode & VIRTUAL)
+   if (v->mode & VIRTUAL)
       refuse_hypervisor();
-   return mode != MACHINE && v->root[0] >> 60 != 0;
+   return v->mode != MACHINE && v->root[0] >> 60 != 0;
 }
 
 /* ---- Tables ---- */
@@ -260,8 +259,7 @@ static void vectors(void)
 /* Another program can have something at the address of a vector, in a mode in which it is none. */
 static int64_t trap(int vector)
 {
-   u64 mode = register_value(REG_FLAGS);
-   if (mode != (vector == TO_KERNEL ? SUPERVISOR : MACHINE))
+   if (register_value(REG_MODE) != (vector == TO_KERNEL ? SUPERVISOR : MACHINE))
       return NO_TRAP;
    u64 cause = register_value(vector == TO_KERNEL ? REG_CAUSE : REG_FIRMWARE_CAUSE);
    return (int64_t)((cause & (INTERRUPT - 1)) | (cause >> 63 ? INTERRUPT : 0)
@@ -287,7 +285,7 @@ static bool is_call(u32 word)
 }
 
 static const int forks[] = { 220, 435, 0 };
-static const int needs[] = { 1, 2, 10, 17, REG_ROOT_0, REG_VECTORS, REG_RETURN, REG_FLAGS, REG_PC, REG_CAUSE,
+static const int needs[] = { 1, 2, 10, 17, REG_ROOT_0, REG_VECTORS, REG_RETURN, REG_MODE, REG_PC, REG_CAUSE,
                              REG_FIRMWARE_VECTORS, REG_FIRMWARE_RETURN, REG_FIRMWARE_CAUSE, -1 };
 
 const struct arch riscv = {
@@ -296,5 +294,5 @@ const struct arch riscv = {
    .vectors = vectors, .root = root_of, .mark = mark, .table = table_of, .use_root = use_root,
    .lower_entries = lower_entries, .upper_sign = upper_sign, .tag = tag,
    .soft_bits = ACCESSED | DIRTY | SOFTWARE, .status = A0, .call = A7, .stack = SP, .forks = forks,
-   .is_call = is_call, .state_words = { 64, 1024 },
+   .is_call = is_call, .firmware_mode = MACHINE, .state_words = { 64, 1024 },
 };

@@ -288,5 +288,5 @@ const struct arch x86 = {
    .resume = resume, .vectors = vectors, .root = root_of, .mark = mark, .table = table_of, .use_root = use_root,
    .lower_entries = lower_entries, .upper_sign = upper_sign, .tag = tag, .soft_bits = ACCESSED | DIRTY,
    .status = RDI, .call = 0, .stack = RSP, .forks = forks,
-   .is_call = is_call, .state_words = { 0, 128 },
+   .is_call = is_call, .firmware_mode = NO_FIRMWARE, .state_words = { 0, 128 },
 };

@@ -240,7 +240,7 @@ int main(int argc, char** argv)
    printf("records:");
    for (int i = 0; i < 40; i++) if (records[i]) printf(" %d:%llu", i, records[i]);
    static const char* names[] = { "compared", "different", "cuts", "retries", "unknown edges", "table frames", "device",
-                                  "untranslated" };
+                                  "untranslated", "firmware" };
    printf("\ncounters:");
    for (int i = 0; i < FR_COUNTERS; i++) printf(" %s %llu", names[i], counters[i]);
    printf("\nwalks %llu ended %d hash %016llx wrong %llu\n", walks, ended, hash, bad);

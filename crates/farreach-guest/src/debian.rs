@@ -75,7 +75,9 @@ impl<'a> Apt<'a> {
         if let Some(source) = self.source {
             let list = self.folder.join("sources.list");
             fs::write(&list, source).with_context(|| list.display().to_string())?;
-            apt.arg("-o").arg(format!("Dir::Etc::sourcelist={}", list.display())).args(["-o", "Dir::Etc::sourceparts=-"]);
+            apt.arg("-o")
+                .arg(format!("Dir::Etc::sourcelist={}", list.display()))
+                .args(["-o", "Dir::Etc::sourceparts=-"]);
         }
         Ok(apt)
     }
@@ -93,7 +95,8 @@ impl<'a> Apt<'a> {
     /// The same with lists that have what is asked for: they are fetched if there are none, or without success.
     fn with_lists(&self, archives: &Path, words: &[&str]) -> Result<()> {
         let there = fs::read_dir(self.lists()).is_ok_and(|mut names| {
-            names.any(|name| name.is_ok_and(|name| name.file_name().to_string_lossy().ends_with("_Packages")))
+            // Some systems keep them compressed.
+            names.any(|name| name.is_ok_and(|name| name.file_name().to_string_lossy().contains("_Packages")))
         });
         if there && self.run(archives, words).is_ok() {
             return Ok(());
