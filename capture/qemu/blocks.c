@@ -391,8 +391,8 @@ void blocks_translated(qemu_plugin_id_t id, struct qemu_plugin_tb* translated)
       if (recording) {
          if (i == instrs - 1)
             mark_last(insn, code);
-         qemu_plugin_register_vcpu_mem_cb(insn, (mem_cb)(arch->number == FR_AARCH64 ? on_access_aarch64 : on_access_signed),
-                                          QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, own);
+         mem_cb on_access = (mem_cb)(arch->number == FR_AARCH64 ? on_access_aarch64 : on_access_signed);
+         qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, own);
          check_count(insn);
       }
       if (recording && i > 0 && code->insn[i - 1].does & DOES_REGISTERS)

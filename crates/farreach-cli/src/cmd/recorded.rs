@@ -21,7 +21,8 @@ use std::process::ExitCode;
 #[derive(Args)]
 pub struct SystemArgs {
     /// Record a whole system, its kernel and all its programs: COMMAND is a command line of QEMU (qemu-system-x86_64,
-    /// qemu-system-aarch64), to which farreach adds what its plugin needs. `farreach guest` needs no knowledge of QEMU.
+    /// qemu-system-aarch64, qemu-system-riscv64), to which farreach adds what its plugin needs. `farreach guest` needs
+    /// no knowledge of QEMU.
     #[arg(long)]
     system: bool,
     /// Where recording begins: `start`, with 64-bit paging; `mark`, at the instruction that says so
