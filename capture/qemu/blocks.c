@@ -165,6 +165,22 @@ void blocks_split(void)
    blocks_open(hot.tb, done);
 }
 
+/* A line of memory was cleared by an instruction of the piece in progress. QEMU does that by itself: it shows no store,
+   or one of each byte. Here it is one store of all of them. */
+void blocks_zeroed(const struct insn* insn, u64 va, unsigned bytes)
+{
+   u32         info = (u32)__builtin_ctz(bytes) << 4 | QEMU_PLUGIN_MEM_W << 16;
+   struct walk to = arch->walk(va, true);
+   if (hot.node->depth == MAX_REFS)
+      blocks_split();
+   counters[FR_COMPARED] += !to.found;
+   counters[FR_DIFFERENT] += !to.found;
+   hot.node = successor(hot.node, insn, info);
+   *hot.at++ = canonical(va);
+   check_left(0, -1);
+   tables_stored(&to, bytes);
+}
+
 /* ---- Callbacks ---- */
 
 /* QEMU 10.0 tells the wrong number of the processor where several run in one thread: it is that of the one for which
@@ -392,10 +408,11 @@ void blocks_translated(qemu_plugin_id_t id, struct qemu_plugin_tb* translated)
          if (i == instrs - 1)
             mark_last(insn, code);
          mem_cb on_access = (mem_cb)(arch->number == FR_AARCH64 ? on_access_aarch64 : on_access_signed);
-         qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, own);
-         check_count(insn);
+         if (!(own->does & DOES_ZERO))
+            qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, own);
+         check_count(insn, !(own->does & DOES_ZERO));
       }
-      if (recording && i > 0 && code->insn[i - 1].does & DOES_REGISTERS)
+      if (recording && i > 0 && code->insn[i - 1].does & DOES_EVENT)
          qemu_plugin_register_vcpu_insn_exec_cb(insn, on_after, QEMU_PLUGIN_CB_R_REGS, own);
       if (own->does & (recording ? DOES_SPECIAL : DOES_MARK))
          qemu_plugin_register_vcpu_insn_exec_cb(insn, on_special, QEMU_PLUGIN_CB_R_REGS, own);

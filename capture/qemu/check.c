@@ -23,12 +23,13 @@ void check_on(void)
    refs.offset = offsetof(struct counts, refs);
 }
 
-void check_count(struct qemu_plugin_insn* insn)
+void check_count(struct qemu_plugin_insn* insn, bool with_refs)
 {
    if (!on)
       return;
    qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_PLUGIN_INLINE_ADD_U64, instrs, 1);
-   qemu_plugin_register_vcpu_mem_inline_per_vcpu(insn, QEMU_PLUGIN_MEM_RW, QEMU_PLUGIN_INLINE_ADD_U64, refs, 1);
+   if (with_refs)
+      qemu_plugin_register_vcpu_mem_inline_per_vcpu(insn, QEMU_PLUGIN_MEM_RW, QEMU_PLUGIN_INLINE_ADD_U64, refs, 1);
 }
 
 void check_left(int more_instrs, int more_refs)

@@ -233,6 +233,8 @@ static void finish(struct tb* next, int64_t trap)
          if (vcpu->event.index >= end)
             vcpu->event.does = 0;
       }
+      if (vcpu->event.does & DOES_ZERO)
+         blocks_zeroed(&hot.code->insn[vcpu->event.index], vcpu->event.start, vcpu->event.bytes);
       blocks_close(end);
    }
    hot.tb = NULL;
@@ -246,8 +248,10 @@ static void finish(struct tb* next, int64_t trap)
 /* The instruction that ended the block, or the part of it, has run. */
 static void follow_event(void)
 {
-   if (!vcpu->event.does)
+   if (!(vcpu->event.does & DOES_REGISTERS)) {
+      vcpu->event.does = 0;
       return;
+   }
    tell_this_one();
    spaces_after();
    vcpu->event.does = 0;
@@ -294,7 +298,7 @@ struct tb* edges_begin(const void* state, struct code* code)
    int64_t trap = tb->vector < 0 ? NO_TRAP : arch->trap(tb->vector);
    bool goes_on = continues(tb);
    /* What the last instruction did to the registers holds where the guest resumes. */
-   if (vcpu->event.does || trap >= FIRMWARE_TRAP)
+   if (vcpu->event.does & DOES_REGISTERS || trap >= FIRMWARE_TRAP)
       spaces_read_registers();
    finish(tb, trap);
    follow_event();
@@ -367,7 +371,7 @@ void edges_special(const struct insn* insn)
       return;
    if (insn->does & DOES_CALL)
       names_call(hot.tb ? hot.tb->pc + insn->offset + insn->length : 0);
-   if (insn->does & DOES_REGISTERS) {
+   if (insn->does & DOES_EVENT) {
       vcpu->event = (struct event){ .does = insn->does, .index = insn->index };
       arch->before(insn, hot.tb ? hot.tb->pc + insn->offset : 0);
       edges_see_next();
@@ -380,6 +384,12 @@ void edges_after(const struct insn* insn)
    struct tb* tb = hot.tb;
    if (!recording || !vcpu || !vcpu->event.does || (tb && hot.code != insn->code))
       return;
+   if (vcpu->event.does & DOES_ZERO) {
+      if (tb)
+         blocks_zeroed(insn - 1, vcpu->event.start, vcpu->event.bytes);
+      vcpu->event.does = 0;
+      return;
+   }
    spaces_read_registers();
    if (tb)
       blocks_close(insn->index);

@@ -47,8 +47,10 @@ enum does {
    DOES_INVALIDATE = 64, DOES_VECTORS = 128, DOES_CALL = 256, DOES_MARK = 512,
    DOES_WAIT = 2048,  /* the processor may leave the block behind it */
    DOES_PARTS = 1024, /* after a fault it goes on where it stopped: loads and stores of vectors */
+   DOES_ZERO = 4096,  /* clears a line of memory, which QEMU shows or not */
    DOES_REGISTERS = DOES_ROOT_0 | DOES_ROOT_1 | DOES_CONTROL | DOES_MODE | DOES_INVALIDATE | DOES_VECTORS,
-   DOES_SPECIAL = DOES_REGISTERS | DOES_CALL | DOES_MARK
+   DOES_EVENT = DOES_REGISTERS | DOES_ZERO, /* what it does is known before it runs, and holds behind it */
+   DOES_SPECIAL = DOES_EVENT | DOES_CALL | DOES_MARK
 };
 
 /* An instruction of a translation. */
@@ -141,11 +143,12 @@ void       blocks_classify(struct tb*);
 void       blocks_open(struct tb*, unsigned first);
 void       blocks_close(unsigned end);          /* the piece ends before this instruction */
 void       blocks_split(void);
+void       blocks_zeroed(const struct insn*, u64 va, unsigned bytes);
 unsigned   blocks_done(void);
 
 /* ---- Edges, processors ---- */
 
-/* What an instruction that ends a block does to registers and entries. */
+/* What an instruction does to registers, entries and memory. */
 struct event {
    u32 does, index;
    u64 value, start, bytes, flags;
@@ -314,7 +317,7 @@ void main_mark(int mark);
 void main_ended(void);
 
 void check_on(void);
-void check_count(struct qemu_plugin_insn*);
+void check_count(struct qemu_plugin_insn*, bool refs);
 void check_left(int instrs, int refs); /* out of the stream, though QEMU began them */
 void check_untranslated(bool);         /* instructions from here on are not in the stream */
 void check_begin(void);

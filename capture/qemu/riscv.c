@@ -20,6 +20,7 @@ enum { SP = 2, A0 = 10, A7 = 17 };
 enum { BREAKPOINT = 3, CALL_FROM_USER = 8, CALL_FROM_KERNEL = 9, CALL_FROM_FIRMWARE = 11 };
 #define FRAME     0xfffffffffffULL
 #define NAPOT     (1ULL << 63)
+#define LINE      64ULL /* bytes that CBO.ZERO clears, unless the processor has cboz_blocksize */
 #define INTERRUPT (1ULL << 31) /* in what is told of a trap */
 
 /* Of two bytes, or of four. */
@@ -67,6 +68,7 @@ static u16 does(const struct insn* insn)
       case 0x63: case 0x67: case 0x6f: return DOES_REPEAT; /* branches */
       case 0x07: case 0x27: /* of vectors; the scalar ones have their size here */
          return (w >> 12 & 7) == 0 || (w >> 12 & 7) >= 5 ? DOES_PARTS : 0;
+      case 0x0f: return (w & 0xfff07000) == 0x00402000 ? DOES_ZERO : 0; /* CBO.ZERO */
       case 0x13: return mark(insn) ? DOES_MARK : 0;
       case 0x73: break;
       default: return 0;
@@ -235,6 +237,10 @@ static void before(const struct insn* insn, u64 pc)
       vectors_stored = true;
    if (insn->does & DOES_MODE)
       selects_guest(w);
+   if (insn->does & DOES_ZERO) {
+      vcpu->event.start = general(w >> 15 & 31) & ~(LINE - 1);
+      vcpu->event.bytes = LINE;
+   }
 }
 
 /* ---- Traps ---- */
