@@ -92,6 +92,8 @@ impl Guest {
                     (Some(Arch::X86), 0..32) => &mut counts.exceptions,
                     // Of four entries in the table of vectors, the first is for exceptions.
                     (Some(Arch::Aarch64), vector) if vector & 0x180 == 0 => &mut counts.exceptions,
+                    // Page faults of a fetch, a load, a store.
+                    (Some(Arch::Riscv64), 12 | 13 | 15) => &mut counts.page_faults,
                     (Some(Arch::Riscv64), vector) if vector >> 31 == 0 => &mut counts.exceptions,
                     _ => &mut counts.interrupts,
                 } += 1;
