@@ -40,14 +40,14 @@ struct node* blocks_successor(struct node* from, const struct insn* insn, u32 in
       unsigned shift = qemu_plugin_mem_size_shift(info);
       bool     store = qemu_plugin_mem_is_store(info);
       n = keep(sizeof *n, 32);
-      *n = (struct node){ .next = &nowhere, .insn = insn, .info = info, .last = 4096 - (1u << shift), .store = store,
-                          .shift = shift, .parent = from, .sibling = from->children, .depth = from->depth + 1,
-                          .first = from->first };
+      *n = (struct node){ .next = &nowhere, .guess = guess_of(insn->code, insn->index), .info = info,
+                          .last = 4096 - (1u << shift), .store = store, .shift = shift, .insn = insn, .parent = from,
+                          .sibling = from->children, .depth = from->depth + 1, .first = from->first };
       from->children = n;
    }
    from->next = n;
    if (from->insn != insn)
-      insn->code->guesses[insn->index] = (struct guess){ from, n, insn, n->info, n->last, n->store };
+      *n->guess = (struct guess){ from, n, known[n->store], info, n->last, insn->index };
    return n;
 }
 

@@ -3,8 +3,8 @@
    SPDX-License-Identifier: GPL-2.0-or-later
    It is loaded into QEMU, so this directory is under the GNU GPL (../LICENSE-GPL-2), version 2 or later. */
 
-/* The callbacks that run at each block and at each reference. What is as it was the last time is a few comparisons and a
-   word; what is not goes on elsewhere. */
+/* The callbacks that run at each block and at each reference. What is as it was the last time costs a few comparisons
+   and a word; what is not goes on elsewhere. */
 
 #include "recorder.h"
 
@@ -75,11 +75,11 @@ void callbacks_last(unsigned number, void* code)
 
 /* ---- References ---- */
 
-/* A page where nothing is to be done: the reader has all tables on the way there, and no store there is watched. */
-static inline __attribute__((always_inline)) bool is_known(u64 a, bool store)
+/* Nothing is to be done for this page: the reader has all tables on the way there, and no store there is watched. */
+static inline __attribute__((always_inline)) bool is_in(const u64* pages, u64 a)
 {
    u64 page = a >> 12;
-   return known[store][page % KNOWN] == (page | hot.stamps[a >> (FR_ADDRESS_BITS - 1)]);
+   return pages[page % KNOWN] == (page | hot.stamps[a >> (FR_ADDRESS_BITS - 1)]);
 }
 
 static inline __attribute__((always_inline)) void write_word(u64 a, struct node* to)
@@ -102,7 +102,7 @@ static __attribute__((noinline)) void access_slowly(u32 info, u64 va, const stru
       blocks_split();
    u64          a = canonical(va);
    struct node* to = blocks_successor(hot.node, insn, info);
-   if ((va & 4095) <= to->last && is_known(a, to->store)) {
+   if ((va & 4095) <= to->last && is_in(known[to->store], a)) {
       write_word(a, to);
       return;
    }
@@ -117,38 +117,45 @@ static __attribute__((noinline)) void access_slowly(u32 info, u64 va, const stru
    }
 }
 
-/* Not the first reference of its instruction, or not as the last time. */
-static __attribute__((noinline)) void access_next(u32 info, u64 va, u64 a, const struct guess* g)
+/* A reference that its predecessor had as successor. */
+static inline __attribute__((always_inline)) void access_next(u32 info, u64 va, u64 a, const struct guess* g)
 {
    struct node* to = hot.node->next;
-   if (to->insn == g->insn && to->info == info && (va & 4095) <= to->last && is_known(a, to->store))
+   if (likely(to->guess == g && to->info == info && (va & 4095) <= to->last && is_in(known[to->store], a)))
       write_word(a, to);
    else
-      access_slowly(info, va, g->insn);
+      access_slowly(info, va, insn_of(g));
 }
 
-static inline __attribute__((always_inline)) void on_access(u32 info, u64 va, u64 a, const struct guess* g)
+/* Not the first reference of its instruction, or not as the last time. */
+static __attribute__((noinline)) void access_otherwise(u32 info, u64 va, u64 a, const struct guess* g)
 {
-   if (likely(g->from == hot.node && g->info == info && (va & 4095) <= g->last && is_known(a, g->store)))
+   access_next(info, va, a, g);
+}
+
+static inline __attribute__((always_inline)) void access_guessed(u32 info, u64 va, u64 a, const struct guess* g)
+{
+   if (likely(g->from == hot.node && g->info == info && (va & 4095) <= g->last && is_in(g->known, a)))
       write_word(a, g->to);
    else
-      access_next(info, va, a, g);
+      access_otherwise(info, va, a, g);
 }
 
-static void on_access_x86(unsigned number, u32 info, u64 va, void* guess)
-{
-   (void)number;
-   on_access(info, va, va & ADDRESS_MASK, guess);
-}
+/* Of AArch64, the top byte is ignored, and bit 55 decides the half. */
+#define CALLBACK(name, access, address)                                       \
+   static void name(unsigned number, u32 info, u64 va, void* guess)           \
+   {                                                                          \
+      (void)number;                                                           \
+      access(info, va, (address) & ADDRESS_MASK, guess);                      \
+   }
+CALLBACK(on_access, access_guessed, va)
+CALLBACK(on_access_aarch64, access_guessed, (u64)((int64_t)(va << 8) >> 8))
+CALLBACK(on_string, access_next, va)
+CALLBACK(on_string_aarch64, access_next, (u64)((int64_t)(va << 8) >> 8))
 
-/* The top byte is ignored, and bit 55 decides the half. */
-static void on_access_aarch64(unsigned number, u32 info, u64 va, void* guess)
+/* A string instruction makes many references, of which one in a piece is the first. */
+mem_cb callbacks_access(const struct insn* insn)
 {
-   (void)number;
-   on_access(info, va, (u64)((int64_t)(va << 8) >> 8) & ADDRESS_MASK, guess);
-}
-
-mem_cb callbacks_access(void)
-{
-   return arch->number == FR_AARCH64 ? on_access_aarch64 : on_access_x86;
+   bool string = insn->does & DOES_STRING;
+   return arch->number == FR_AARCH64 ? string ? on_string_aarch64 : on_access_aarch64 : string ? on_string : on_access;
 }

@@ -13,6 +13,7 @@
 #include "recorder.h"
 
 #define BUCKETS 65536
+#define LINE    64 /* of the cache */
 #define ARENA   (32u << 20)
 #define HUGE    (2u << 20)
 
@@ -29,7 +30,7 @@ void* keep(size_t bytes, size_t alignment)
    u8*       result = (u8*)(((u64)free + alignment - 1) & ~(u64)(alignment - 1));
    if (!free || result + bytes > end) {
       size_t size = (bytes + ARENA + HUGE - 1) & ~(size_t)(HUGE - 1);
-      u8*    arena = mmap(NULL, size + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      u8*    arena = mmap(NULL, size + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (arena == MAP_FAILED)
          fail("no memory for translation blocks");
       result = (u8*)(((u64)arena + HUGE - 1) & ~(u64)(HUGE - 1));
@@ -100,12 +101,12 @@ static struct code* find(const struct code* candidate, size_t bytes)
          if (same)
             return c;
       }
-   struct code* code = keep(bytes, 64);
+   size_t       before = (candidate->instrs * sizeof(struct guess) + LINE - 1) / LINE * LINE;
+   struct code* code = (struct code*)((u8*)keep(before + bytes, LINE) + before);
    memcpy(code, candidate, bytes);
-   code->guesses = keep(code->instrs * sizeof *code->guesses, 32);
    for (unsigned i = 0; i < code->instrs; i++) {
       code->insn[i].code = code;
-      code->guesses[i].insn = &code->insn[i];
+      guess_of(code, i)->index = i;
       arch->decode(&code->insn[i]);
    }
    code->chain = *bucket;
@@ -166,8 +167,8 @@ void code_translated(qemu_plugin_id_t id, struct qemu_plugin_tb* translated)
       if (recording) {
          if (i == instrs - 1)
             mark_last(insn, code);
-         qemu_plugin_register_vcpu_mem_cb(insn, callbacks_access(), QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
-                                          &code->guesses[i]);
+         qemu_plugin_register_vcpu_mem_cb(insn, callbacks_access(own), QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
+                                          guess_of(code, i));
          check_count(insn);
       }
       if (own->does & (recording ? DOES_SPECIAL : DOES_MARK))

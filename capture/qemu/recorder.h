@@ -37,8 +37,8 @@ typedef uint8_t  u8;
 #define ADDRESS_MASK ((1ULL << FR_ADDRESS_BITS) - 1)
 #define MAX_VCPUS    64
 #define MAX_REFS     64   /* most references of a piece of the stream; an execution with more is several */
-#define KNOWN        65536/* pages in each table of known ones */
-#define STAMP_BITS   19   /* of a stamp, those that fit beside a page number */
+#define KNOWN        65536 /* pages in each table of known ones */
+#define STAMP_BITS   19 /* of a stamp, those that fit beside a page number */
 
 /* ---- Blocks ---- */
 
@@ -59,26 +59,28 @@ struct insn {
    u8  length, bytes[15];
 };
 
-/* How an instruction made its first reference last. It does so again, most times: then nothing else need be read. */
+/* How an instruction made its first reference last. It does so again, most times: then nothing else need be read. The
+   guesses of a translation lie in front of its struct code, that of the first instruction next to it. */
 struct guess {
-   struct node*       from;  /* the state before */
-   struct node*       to;    /* and behind it */
-   const struct insn* insn;
-   u32                info;  /* what QEMU says of the reference */
-   u16                last;  /* greatest offset in a page at which the reference does not cross into the next */
-   u16                store;
+   struct node* from;  /* the state before */
+   struct node* to;    /* and behind it */
+   const u64*   known; /* pages where nothing is to be done for such a reference */
+   u32          info;  /* what QEMU says of the reference */
+   u16          last;  /* greatest offset in a page at which the reference does not cross into the next */
+   u16          index; /* of the instruction */
 };
 
 /* A state of an execution: the references so far. The root of a piece has none. */
 struct node {
    struct node*       next;  /* the last successor seen, never NULL */
-   const struct insn* insn;  /* of its last reference */
+   struct guess*      guess; /* of the instruction that made its last reference, */
    u32                info;  /* and, as in a guess, what QEMU says of that, */
    u16                last;
    bool               store;
    u8                 shift; /* log2 of its bytes */
    u64                word;  /* block word of an execution that ends here and with the translation block; 0: none yet */
    u64                tally;
+   const struct insn* insn;  /* and that itself */
    struct node*       parent;
    struct node*       children;
    struct node*       sibling;
@@ -115,7 +117,6 @@ struct code {
    u64           begins;     /* stamp under which that may begin with no more ado */
    struct node*  ended;      /* the state in which an execution ended last, as a whole, */
    u64           word, tally;/* and what it is in the stream */
-   struct guess* guesses;    /* of each instruction */
    u32           instrs, bytes;
    bool          doubled;    /* it is at two addresses of one space */
    u64           hash, pc;   /* pc: where it was translated */
@@ -124,6 +125,16 @@ struct code {
    struct insn   insn[];
 };
 #define NO_STAMP (~0ULL)
+
+static inline struct guess* guess_of(const struct code* code, unsigned index)
+{
+   return (struct guess*)code - 1 - index;
+}
+
+static inline const struct insn* insn_of(const struct guess* g)
+{
+   return &((const struct code*)(g + 1 + g->index))->insn[g->index];
+}
 
 /* What the callbacks use all the time. */
 struct hot {
@@ -155,7 +166,7 @@ unsigned     blocks_done(void);
 extern const bool blocks_know_processors; /* which one runs, of several */
 void   callbacks_block(unsigned vcpu, void* code);
 void   callbacks_last(unsigned vcpu, void* code); /* the last instruction begins */
-mem_cb callbacks_access(void);                    /* with the instruction's guess */
+mem_cb callbacks_access(const struct insn*);      /* with its guess */
 
 /* ---- Translations ---- */
 
@@ -180,8 +191,7 @@ struct vcpu {
    bool          translates; /* 64-bit paging is on */
    const void*   state;      /* QEMU's */
    u64           reached;    /* the code whose last instruction it began, while another runs */
-   u64           root[2], control, mode, efer;
-   u64           told_control;
+   u64           root[2], control, mode, efer, told_control;
    struct space* space;
    unsigned      half;
    struct event  event;
@@ -210,10 +220,10 @@ struct frame {
    u64           word[512]; /* as told last */
    struct space* owner;     /* of the lower half, the first that was seen */
    struct space* spaces;    /* whose root is here */
+   u64           first;     /* address of what its first entry leads to, in units of 2^shift bytes */
+   u8            shift;     /* 0: not known */
    u8            levels;    /* bit of each level at which it was used, bit 0: the last */
-   u64           first;      /* address of what its first entry leads to, in units of 2^shift bytes */
-   u8            shift;      /* 0: not known */
-   bool          several;    /* it is at several addresses */
+   bool          several;   /* it is at several addresses */
    bool          watched, kernel, shared, vectors;
 };
 
