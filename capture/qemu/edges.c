@@ -30,7 +30,7 @@ static int      told = -1; /* the processor that the stream is about */
 
 void edges_see_next(void)
 {
-   hot.class = CLASS_NONE;
+   hot.begins = 0;
 }
 
 static int index_of(const struct tb* tb, u64 pc)
@@ -249,11 +249,11 @@ static bool has_pages(struct tb* tb)
 /* The block that runs: the code, at the address where the processor is. */
 static struct tb* at_address(struct code* code)
 {
-   struct tb *last = code->now, *tb = blocks_run(code, register_value(REG_PC));
+   struct tb *last = code->now, *tb = code_run(code, register_value(REG_PC));
    if (tb != last && last->known == tb->known && tb->known != 0 && !code->doubled) {
       code->doubled = true;
       for (struct tb* t = code->tbs; t; t = t->next)
-         blocks_classify(t);
+         code_classify(t);
    }
    return tb;
 }
@@ -298,11 +298,11 @@ struct tb* edges_begin(const void* state, struct code* code)
       vcpu->half = tb->half;
       tell_privilege();
    }
-   if (vcpu->half == CLASS_LOWER && !vcpu->space->entered)
+   if (!vcpu->half && !vcpu->space->entered)
       names_entered(tb->pc);
-   hot.class = vcpu->half;
-   hot.stamp = hot.stamps[vcpu->half];
-   tb->known = hot.stamp;
+   hot.begins = hot.full[vcpu->half];
+   tb->known = hot.begins;
+   code->begins = tb->special ? NO_STAMP : tb->known;
    if (!goes_on)
       return tb;
    check_left(1, 0);

@@ -102,7 +102,7 @@ static void on_wait(unsigned number, void* instrs)
 
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb* tb)
 {
-   blocks_translated(id, tb);
+   code_translated(id, tb);
    if (wait_for != 0)
       qemu_plugin_register_vcpu_tb_exec_cb(tb, on_wait, QEMU_PLUGIN_CB_NO_REGS, (void*)qemu_plugin_tb_n_insns(tb));
 }

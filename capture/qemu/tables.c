@@ -159,6 +159,19 @@ struct frame* tables_use(u64 pa, int level, bool kernel)
    return f;
 }
 
+void tables_walk(u64 pa, int level, unsigned shift, u64 va)
+{
+   u64           at = canonical(va);
+   struct frame* f = tables_use(pa, level, at >> (FR_ADDRESS_BITS - 1));
+   u64           first = (at >> shift) - (pa >> 3 & 511);
+   if (!f)
+      return;
+   if (f->shift != 0 && (f->shift != shift || f->first != first))
+      f->several = true;
+   f->first = first;
+   f->shift = shift;
+}
+
 /* A frame with vectors: stores to it are seen, and not told. */
 void tables_watch_vectors(u64 pa)
 {
@@ -175,16 +188,35 @@ bool tables_has_vectors(u64 pa)
    return f && f->vectors;
 }
 
+static void forget(struct frame* f)
+{
+   f->watched = false;
+   f->levels = f->shift = 0;
+   f->owner = NULL;
+   f->several = f->shared = f->kernel = false;
+}
+
+/* Pages from one on. */
+struct pages { u64 from, count; };
+
+/* Those to which an entry leads, none where that is not known. */
+static struct pages pages_of(const struct frame* f, unsigned entry)
+{
+   if (f->shift == 0 || f->several)
+      return (struct pages){ 0, 0 };
+   return (struct pages){ (f->first + entry) << (f->shift - 12), 1ULL << (f->shift - 12) };
+}
+
 /* A table that no entry names any more. Its frame may become anything. */
-static void unwatch(struct frame* f)
+static void unwatch(struct frame* f, struct pages forgotten)
 {
    if (!f || !f->watched)
       return;
+   struct pages own = pages_of(f, 0);
    f->watched = false;
-   spaces_changed(f);
-   f->levels = 0;
-   f->owner = NULL;
-   f->shared = f->kernel = false;
+   if (own.count == 0 || own.from - forgotten.from >= forgotten.count)
+      spaces_changed(f);
+   forget(f);
 }
 
 /* The program has stored here. */
@@ -207,28 +239,28 @@ void tables_stored(const struct walk* to, unsigned bytes)
       u64 before = f->word[i];
       if ((before & 1) == 0 || ((before ^ now[i]) & ~arch->soft_bits) == 0)
          continue;
-      changed = true;
+      struct pages led = pages_of(f, i);
+      if (led.count == 0 || !walk_forget(led.from, led.count)) {
+         led.count = 0;
+         changed = true;
+      }
       for (int level = 1; level < 8; level++) {
          u64 bytes_below = 0, child = f->levels >> level & 1 ? arch->table(before, level, &bytes_below) : 0;
          for (u64 at = 0; child && at < bytes_below; at += 4096)
-            unwatch(frame_at(child + at));
+            unwatch(frame_at(child + at), led);
       }
    }
    tell(f, to->pa, from, end);
    if (changed)
       spaces_changed(f);
    if (f->spaces && spaces_root_stored(f))
-      unwatch(f);
+      unwatch(f, (struct pages){ 0, 0 });
 }
 
 void tables_forget(void)
 {
    for (u64 i = 0; i < ram_bytes >> 12; i++)
-      if (frames[i]) {
-         frames[i]->watched = false;
-         frames[i]->levels = 0;
-         frames[i]->owner = NULL;
-         frames[i]->shared = frames[i]->kernel = false;
-      }
+      if (frames[i])
+         forget(frames[i]);
    walk_known_clear();
 }
