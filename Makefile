@@ -32,7 +32,7 @@ help:
 	@echo "            half an hour"
 	@echo "make book   the book, as pages in target/book"
 	@echo "make system  the recorder of whole systems, a plugin for QEMU, in target/qemu (installs QEMU 9.2 or newer);"
-	@echo "            system-test boots guests of both architectures, and records them"
+	@echo "            system-test boots guests of all architectures, and records them"
 	@echo "make install PREFIX=/usr/local   command, recorder, presets, manual pages, completions;" \
 	  "uninstall takes them away"
 	@echo "make deb    a Debian package of the same, in target"
@@ -95,14 +95,18 @@ system-deps:
 	  packaging/qemu-is-new $${need%:*} $(QEMU_LEAST) || missing="$$missing qemu-system-$${need#*:}"; \
 	done; \
 	QEMU_LEAST=$(QEMU_LEAST) packaging/install-missing $$missing
+	@$(call find-missing,riscv64-linux-gnu-as:binutils-riscv64-linux-gnu); \
+	packaging/qemu-is-new riscv64 $(QEMU_LEAST) || missing="$$missing qemu-system-riscv"; \
+	QEMU_LEAST=$(QEMU_LEAST) packaging/install-missing $$missing || echo "make: so there are no guests of RISC-V"
 
+# Not all distributions have what RISC-V needs, so it may be missing.
 system: system-deps
 	@$(MAKE) -s --no-print-directory -C capture/qemu OUT=$(CURDIR)/target/qemu
 	@$(MAKE) -s --no-print-directory -C capture/qemu/marks OUT=$(CURDIR)/target/qemu
 	@echo "make: the recorder of whole systems is $(PLUGIN);" \
 	  "QEMU is $$(qemu-system-x86_64 --version | sed -n 's/.*version \([0-9.]*\).*/\1/p')"
 
-# Boots guests of both architectures and records them, in some minutes. Kernels and programs come from Debian once, into
+# Boots guests of all architectures and records them, in some minutes. Kernels and programs come from Debian once, into
 # target/tmp.
 system-test: all system
 	@echo "make: booting guests"

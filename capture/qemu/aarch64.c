@@ -249,12 +249,12 @@ static void vectors(void)
 }
 
 /* Synchronous ones. */
-static bool fault(int vector)
+static bool fault(int64_t vector)
 {
    return (vector & 0x180) == 0;
 }
 
-static bool resume(int vector, u64* pc)
+static bool resume(int64_t vector, u64* pc)
 {
    (void)vector;
    *pc = register_value(REG_RETURN);
@@ -272,9 +272,9 @@ static const int needs[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 30, REG_MODE, REG_ROOT_0
 
 const struct arch aarch64 = {
    .number = FR_AARCH64, .target = "aarch64", .decode = decode, .register_named = register_named, .needs = needs,
-   .translates = translates, .walk = walk_tables, .before = before, .fault = fault, .resume = resume,
-   .vectors = vectors, .root = root_of, .mark = mark, .table = table_of, .use_root = use_root,
+   .translates = translates, .walk = walk_tables, .before = before, .trap = vectors_trap, .fault = fault,
+   .resume = resume, .vectors = vectors, .root = root_of, .mark = mark, .table = table_of, .use_root = use_root,
    .lower_entries = lower_entries, .upper_sign = upper_sign, .tag = tag, .soft_bits = ACCESS_FLAG, .format = ~0ULL,
    .status = 0, .call = 8, .stack = 31, .forks = forks,
-   .is_call = is_call,
+   .is_call = is_call, .firmware_mode = NO_FIRMWARE, .state_words = { 0, 128 },
 };

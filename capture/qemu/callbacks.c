@@ -94,8 +94,10 @@ static __attribute__((noinline)) void access_slowly(u32 info, u64 va, const stru
       return;
    insn = edges_access(state, insn);
    if (!insn) {
-      counters[FR_UNTRANSLATED]++;
+      counters[vcpu && vcpu->mode == arch->firmware_mode ? FR_FIRMWARE : FR_UNTRANSLATED]++;
       check_left(0, 1);
+      if (qemu_plugin_mem_is_store(info))
+         tables_stored_unseen(info, va);
       return;
    }
    if (hot.node->depth == MAX_REFS)

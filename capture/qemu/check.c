@@ -37,6 +37,20 @@ void check_left(int more_instrs, int more_refs)
    sum.refs -= more_refs;
 }
 
+/* Of these blocks it is not known where they end. */
+void check_untranslated(bool now_is)
+{
+   static bool   is;
+   static u64    since;
+   if (!on)
+      return;
+   u64 now = ((const struct counts*)qemu_plugin_scoreboard_find(instrs.score, 0))->instrs;
+   if (is)
+      sum.instrs -= now - since;
+   is = now_is;
+   since = now;
+}
+
 void check_begin(void)
 {
    if (on)
@@ -47,6 +61,7 @@ void check_end(void)
 {
    if (!on)
       return;
+   check_untranslated(false);
    const struct counts* now = qemu_plugin_scoreboard_find(instrs.score, 0);
    sum.instrs += now->instrs - begin.instrs;
    sum.refs += now->refs - begin.refs;

@@ -133,6 +133,13 @@ static void on_special(unsigned number, void* user)
    edges_special(user);
 }
 
+/* Such an instruction need not be the last of its block. */
+static void on_after(unsigned number, void* user)
+{
+   (void)number;
+   edges_after(user);
+}
+
 void code_translated(qemu_plugin_id_t id, struct qemu_plugin_tb* translated)
 {
    static union { struct code code; u8 room[sizeof(struct code) + FR_BLOCK_INSTRS * sizeof(struct insn)]; } space;
@@ -171,6 +178,8 @@ void code_translated(qemu_plugin_id_t id, struct qemu_plugin_tb* translated)
                                           guess_of(code, i));
          check_count(insn);
       }
+      if (recording && i > 0 && code->insn[i - 1].does & DOES_REGISTERS)
+         qemu_plugin_register_vcpu_insn_exec_cb(insn, on_after, QEMU_PLUGIN_CB_R_REGS, own);
       if (own->does & (recording ? DOES_SPECIAL : DOES_MARK))
          qemu_plugin_register_vcpu_insn_exec_cb(insn, on_special, QEMU_PLUGIN_CB_R_REGS, own);
       if (own->does & DOES_VECTORS && arch->number == FR_X86)

@@ -42,7 +42,7 @@ static int index_of(const struct tb* tb, u64 pc)
 }
 
 /* Instructions of the block in progress that ran, where this one begins. */
-static unsigned ran(const struct tb* next)
+static unsigned ran(const struct tb* next, int64_t trap)
 {
    const struct tb*   tb = hot.tb;
    unsigned           last = hot.code->instrs - 1;
@@ -52,20 +52,20 @@ static unsigned ran(const struct tb* next)
    bool               fault = true, known = true;
    if (vcpu->stop)
       return vcpu->stop;
-   if (next->vector >= 0) {
-      known = arch->resume(next->vector, &resume);
-      fault = arch->fault(next->vector);
+   if (trap >= 0) {
+      known = arch->resume(trap, &resume);
+      fault = arch->fault(trap);
    } else if (reached && end->does & DOES_REPEAT) {
       return last + 1;
    }
    if (reached) {
       if (!known || !fault || resume != tb->pc + end->offset)
          return last + 1;
-      counters[FR_RETRIES] += next->vector < 0;
+      counters[FR_RETRIES] += trap < 0;
       check_left(1, 0);
       /* An instruction that goes on where it stopped did the first part of its work. */
       bool began = hot.node->parent ? hot.node->insn == end : hot.node->first > last;
-      if (end->does & DOES_STRING && began) {
+      if (end->does & (DOES_STRING | DOES_PARTS) && began) {
          check_left(-1, 0);
          return last + 1;
       }
@@ -76,7 +76,11 @@ static unsigned ran(const struct tb* next)
       counters[FR_UNKNOWN_EDGES]++;
       return blocks_done();
    }
-   counters[FR_RETRIES] += next->vector < 0;
+   if (at > 0 && tb->code->insn[at - 1].does & DOES_WAIT)
+      return at;
+   if (tb->code->insn[at].does & DOES_PARTS && hot.node->parent && hot.node->insn == &tb->code->insn[at])
+      return at + 1;
+   counters[FR_RETRIES] += trap < 0;
    check_left(1, 0); /* this one began, and did not happen */
    return at;
 }
@@ -107,6 +111,13 @@ static void tell_processor(void)
       spaces_take_over();
    vcpu->introduced = true;
    tell_privilege();
+}
+
+/* What is told next is of the processor that runs. It may have been in firmware while another took over. */
+static void tell_this_one(void)
+{
+   if (vcpu->introduced && told != vcpu - vcpus)
+      tell_processor();
 }
 
 /* What the processor does is seen for the first time in this recording. */
@@ -142,12 +153,12 @@ void edges_thread(void)
 /* The state of a processor has the address of the block that begins, always in the same place. */
 static void check_state(const void* state)
 {
-   enum { WORDS = 128 };
+   enum { MOST = 1024 };
    static int   place = -1;
-   u64          words[WORDS], pc = register_value(REG_PC);
-   struct iovec from = { (void*)state, sizeof words }, to = { words, sizeof words };
-   if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == sizeof words)
-      for (int i = 0; i < WORDS; i++)
+   u64          words[MOST], pc = register_value(REG_PC), bytes = arch->state_words[1] * sizeof *words;
+   struct iovec from = { (void*)state, bytes }, to = { words, bytes };
+   if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)bytes)
+      for (int i = arch->state_words[0]; i < arch->state_words[1]; i++)
          if (words[i] == pc && (place < 0 || place == i)) {
             place = i;
             return;
@@ -213,10 +224,10 @@ void edges_finish_all(void)
 
 /* ---- Blocks ---- */
 
-static void finish(struct tb* next)
+static void finish(struct tb* next, int64_t trap)
 {
    if (hot.tb) {
-      unsigned end = ran(next);
+      unsigned end = ran(next, trap);
       if (end < hot.code->instrs) {
          counters[FR_CUTS]++;
          if (vcpu->event.index >= end)
@@ -226,8 +237,20 @@ static void finish(struct tb* next)
    }
    hot.tb = NULL;
    vcpu->stop = 0;
-   if (next->vector >= 0 && vcpu->translates)
-      ring_record(FR_EXCEPTION, 1)[0] = next->vector;
+   if (trap >= 0 && trap < FIRMWARE_TRAP && vcpu->translates) {
+      tell_this_one();
+      ring_record(FR_EXCEPTION, 1)[0] = trap;
+   }
+}
+
+/* The instruction that ended the block, or the part of it, has run. */
+static void follow_event(void)
+{
+   if (!vcpu->event.does)
+      return;
+   tell_this_one();
+   spaces_after();
+   vcpu->event.does = 0;
 }
 
 /* The pages of the block, before it runs. False: nothing is translated here. */
@@ -262,19 +285,19 @@ struct tb* edges_begin(const void* state, struct code* code)
 {
    if (!recording || ring_stopped())
       return NULL;
+   check_untranslated(false);
    if (state != hot.state || !vcpu)
       take_over(vcpu_of(state, true), state);
    if (!vcpu->seen)
       meet();
    struct tb* tb = at_address(code);
+   int64_t trap = tb->vector < 0 ? NO_TRAP : arch->trap(tb->vector);
    bool goes_on = continues(tb);
    /* What the last instruction did to the registers holds where the guest resumes. */
-   if (vcpu->event.does)
+   if (vcpu->event.does || trap >= FIRMWARE_TRAP)
       spaces_read_registers();
-   finish(tb);
-   if (vcpu->event.does)
-      spaces_after();
-   vcpu->event.does = 0;
+   finish(tb, trap);
+   follow_event();
    if (vectors_stored && vcpu->translates)
       arch->vectors();
    if (ending) {
@@ -289,7 +312,7 @@ struct tb* edges_begin(const void* state, struct code* code)
       tell_processor();
    }
    if (!vcpu->translates || !has_pages(tb)) {
-      check_left(code->instrs, 0);
+      check_untranslated(true);
       hot.node = &nowhere;
       *hot.reached = 0;
       return NULL;
@@ -349,4 +372,19 @@ void edges_special(const struct insn* insn)
       arch->before(insn, hot.tb ? hot.tb->pc + insn->offset : 0);
       edges_see_next();
    }
+}
+
+/* A block goes on behind such an instruction. What it did holds from here on. */
+void edges_after(const struct insn* insn)
+{
+   struct tb* tb = hot.tb;
+   if (!recording || !vcpu || !vcpu->event.does || (tb && hot.code != insn->code))
+      return;
+   spaces_read_registers();
+   if (tb)
+      blocks_close(insn->index);
+   hot.tb = NULL;
+   follow_event();
+   if (tb)
+      blocks_open(tb, insn->index);
 }

@@ -29,8 +29,17 @@
 #define FARREACH_MARK(mark)  .inst 0xd2a0001f | mark << 5
 #define FARREACH_STATUS_IN   "w0"
 
+#elif defined(__riscv) && __riscv_xlen == 64
+
+/* slti zero, zero, MARK: one of the hints that are left to such uses; the status is in a0. */
+#define FARREACH_MARK_BEGIN  0x521
+#define FARREACH_MARK_END    0x522
+#define FARREACH_MARK_STATUS 0x523
+#define FARREACH_MARK(mark)  slti zero, zero, mark
+#define FARREACH_STATUS_IN   "a0"
+
 #else
-#error "there are marks for x86-64 and AArch64 alone"
+#error "there are marks for x86-64, AArch64 and RISC-V with 64 bits"
 #endif
 
 #ifndef __ASSEMBLER__

@@ -214,12 +214,13 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
       fail("this QEMU has version %d of the interface for plugins; version %d is needed, which QEMU 9.2 and newer have",
            info->version.cur, API_VERSION);
    if (!info->system_emulation)
-      fail("this QEMU runs a program; qemu-system-x86_64 and qemu-system-aarch64 run systems");
-   for (int i = 0; i < 2; i++)
-      if (strcmp(info->target_name, i ? aarch64.target : x86.target) == 0)
-         arch = i ? &aarch64 : &x86;
+      fail("this QEMU runs a program; qemu-system-x86_64, qemu-system-aarch64 and qemu-system-riscv64 run systems");
+   static const struct arch* const all[] = { &x86, &aarch64, &riscv };
+   for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+      if (strcmp(info->target_name, all[i]->target) == 0)
+         arch = all[i];
    if (!arch)
-      fail("this QEMU emulates %s; x86_64 and aarch64 can be recorded", info->target_name);
+      fail("this QEMU emulates %s; x86_64, aarch64 and riscv64 can be recorded", info->target_name);
    if (info->system.max_vcpus > MAX_VCPUS)
       fail("up to %d virtual processors are asked for; %d can be recorded", info->system.max_vcpus, MAX_VCPUS);
    edges_processors = info->system.smp_vcpus;

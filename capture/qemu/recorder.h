@@ -15,7 +15,7 @@
      walk.c        pages that are known
      spaces.c      registers of translation, address spaces, invalidations
      registers.c   registers by name, places where exceptions begin
-     x86.c, aarch64.c  instructions that matter, formats of tables
+     x86.c, aarch64.c, riscv.c  instructions that matter, formats of tables
      names.c       names of programs
      check.c       a count beside the stream, for tests
      main.c        arguments, installation, begin and end */
@@ -48,6 +48,8 @@ enum does {
    DOES_STRING = 2,   /* it goes on where it stopped: rep */
    DOES_ROOT_0 = 4, DOES_ROOT_1 = 8, DOES_CONTROL = 16, DOES_MODE = 32, /* writes what decides translation */
    DOES_INVALIDATE = 64, DOES_VECTORS = 128, DOES_CALL = 256, DOES_MARK = 512,
+   DOES_WAIT = 2048,  /* the processor may leave the block behind it */
+   DOES_PARTS = 1024, /* after a fault it goes on where it stopped: loads and stores of vectors */
    DOES_REGISTERS = DOES_ROOT_0 | DOES_ROOT_1 | DOES_CONTROL | DOES_MODE | DOES_INVALIDATE | DOES_VECTORS,
    DOES_SPECIAL = DOES_REGISTERS | DOES_CALL | DOES_MARK
 };
@@ -209,6 +211,7 @@ extern qemu_plugin_u64 edges_reached;
 struct tb* edges_begin(const void* state, struct code*); /* NULL: it is not to be begun */
 const struct insn* edges_access(const void* state, const struct insn*); /* NULL: it is not recorded */
 void edges_special(const struct insn*);
+void edges_after(const struct insn*); /* the one before it was such one */
 void edges_see_next(void);   /* the next block begins through edges_begin */
 void edges_finish_all(void);
 void edges_thread(void);
@@ -243,6 +246,7 @@ bool  tables_watched(u64 pa);
 bool  tables_has_vectors(u64 pa);
 void  tables_watch_vectors(u64 pa);
 void  tables_stored(const struct walk*, unsigned bytes);
+void  tables_stored_unseen(u32 info, u64 va);
 void  tables_forget(void);
 
 /* ---- Walks ---- */
@@ -280,14 +284,21 @@ void spaces_all_changed(void);
 bool spaces_root_stored(struct frame*);
 
 enum { REG_GENERAL = 0, REG_ROOT_0 = 32, REG_ROOT_1, REG_CONTROL, REG_MODE, REG_EFER, REG_VECTORS, REG_RETURN, REG_FS,
-       REG_GS, REG_FLAGS, REG_PC, REGISTERS };
+       REG_GS, REG_FLAGS, REG_PC, REG_CAUSE, REG_FIRMWARE_VECTORS, REG_FIRMWARE_RETURN, REG_FIRMWARE_CAUSE, REGISTERS };
 
 void registers_find(void);
 u64  register_value(int which);
 int  vectors_find(u64 pc); /* -1: none begins there */
 void vectors_add(u64 pc, int vector);
 
+/* What begins at a vector: the number of an exception or interrupt, as it is told. */
+#define NO_TRAP       (-1)
+#define FIRMWARE_TRAP (1LL << 32) /* it is not told, and what follows is not recorded */
+int64_t vectors_trap(int vector); /* the vector itself */
+
 /* ---- Architectures ---- */
+
+#define NO_FIRMWARE (~0ULL)
 
 struct arch {
    enum fr_arch number;
@@ -311,10 +322,13 @@ struct arch {
    u64  (*upper_sign)(void);
    u64  (*tag)(void);
    void (*vectors)(void);
-   bool (*fault)(int vector); /* the guest resumes at the instruction that did not happen */
-   bool (*resume)(int vector, u64* pc);
+   int64_t (*trap)(int vector); /* see above */
+   bool (*fault)(int64_t trap); /* the guest resumes at the instruction that did not happen */
+   bool (*resume)(int64_t trap, u64* pc);
+   u64 firmware_mode;  /* value of the mode in which firmware runs, without translation */
+   u16 state_words[2]; /* between which words of its state QEMU has the program counter */
 };
-extern const struct arch x86, aarch64, *arch;
+extern const struct arch x86, aarch64, riscv, *arch;
 
 void x86_vectors_loaded(unsigned number, u32 info, u64 va, void*);
 
@@ -344,6 +358,7 @@ void main_ended(void);
 void check_on(void);
 void check_count(struct qemu_plugin_insn*);
 void check_left(int instrs, int refs); /* out of the stream, though QEMU began them */
+void check_untranslated(bool);         /* instructions from here on are not in the stream */
 void check_begin(void);
 void check_end(void);
 void check_print(void);

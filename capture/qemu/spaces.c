@@ -213,7 +213,8 @@ void spaces_introduce(void)
    tell(FR_ROOT_0, vcpu->root[0]);
    if (arch->number == FR_AARCH64)
       tell(FR_ROOT_1, vcpu->root[1]);
-   tell_control();
+   if (arch->number != FR_RISCV64)
+      tell_control();
    enter();
 }
 
@@ -242,7 +243,8 @@ void spaces_after(void)
       refresh();
    }
    if (e->does & DOES_ROOT_0) {
-      tell(FR_ROOT_0, e->value);
+      /* x86-64 does not keep all bits; RISC-V may take fewer than are written, or none. */
+      tell(FR_ROOT_0, arch->number == FR_RISCV64 ? vcpu->root[0] : e->value);
       enter();
    }
    if (e->does & DOES_INVALIDATE && e->flags != FR_NO_INVALIDATE) {

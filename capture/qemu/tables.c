@@ -15,6 +15,7 @@
 #define RAM_NAME   "memfd:memory-backend-memfd"
 #define HIGH       (1ULL << 32)
 #define ARM_BASE   (1ULL << 30)
+#define RISCV_BASE (1ULL << 31)
 #define LARGE_Q35  0xb0000000ULL /* RAM of this size or more has a hole below 4 GB, */
 #define LOW_Q35    0x80000000ULL /* from here on */
 #define LARGE_PC   0xe0000000ULL
@@ -64,7 +65,7 @@ void tables_find_ram(void)
       if (ram_bytes >= (q35 ? LARGE_Q35 : LARGE_PC))
          low_bytes = q35 ? LOW_Q35 : LOW_PC;
    } else {
-      base = ARM_BASE;
+      base = arch->number == FR_AARCH64 ? ARM_BASE : RISCV_BASE;
    }
    frames = calloc(ram_bytes >> 12, sizeof *frames);
    if (!frames)
@@ -233,7 +234,8 @@ void tables_stored(const struct walk* to, unsigned bytes)
    const u64* now = tables_word(to->pa & ~4095ULL);
    if (memcmp(now + from, f->word + from, (end - from) * 8) == 0)
       return;
-   blocks_split();
+   if (hot.head)
+      blocks_split();
    bool changed = false;
    for (unsigned i = from; i < end && f->levels > 1; i++) {
       u64 before = f->word[i];
@@ -255,6 +257,17 @@ void tables_stored(const struct walk* to, unsigned bytes)
       spaces_changed(f);
    if (f->spaces && spaces_root_stored(f))
       unwatch(f, (struct pages){ 0, 0 });
+}
+
+/* A store that is not recorded: while paging was off, or by firmware. */
+void tables_stored_unseen(u32 info, u64 va)
+{
+   struct qemu_plugin_hwaddr* at = qemu_plugin_get_hwaddr(info, va);
+   if (!at || qemu_plugin_hwaddr_is_io(at))
+      return;
+   unsigned    bytes = 1u << qemu_plugin_mem_size_shift(info), in_first = 4096 - (va & 4095);
+   struct walk to = { qemu_plugin_hwaddr_phys_addr(at), true };
+   tables_stored(&to, bytes < in_first ? bytes : in_first);
 }
 
 void tables_forget(void)

@@ -86,7 +86,7 @@ bool walk_forget(u64 page, u64 pages)
 
 u64 canonical(u64 va)
 {
-   return (arch->number == FR_X86 ? va : (u64)((int64_t)(va << 8) >> 8)) & ADDRESS_MASK;
+   return (arch->number == FR_AARCH64 ? (u64)((int64_t)(va << 8) >> 8) : va) & ADDRESS_MASK;
 }
 
 static u64 key_of(u64 page)
@@ -120,7 +120,7 @@ static void check_ram(u32 info, u64 pa, unsigned bytes)
    different += memcmp((const u8*)word + (pa & 7), &value.data, bytes) != 0;
    if (++checked == ENOUGH && different > ENOUGH / 8)
       fail("guest memory is not laid out as expected (%u of %u loads differ); "
-           "x86-64: machines pc and q35, AArch64: virt",
+           "x86-64: machines pc and q35, AArch64 and RISC-V: virt",
            different, checked);
 }
 

@@ -261,13 +261,13 @@ static void vectors(void)
    }
 }
 
-static bool fault(int vector)
+static bool fault(int64_t vector)
 {
    return vector < 32 && vector != 2;
 }
 
 /* The processor pushes an error code first with some. */
-static bool resume(int vector, u64* pc)
+static bool resume(int64_t vector, u64* pc)
 {
    bool error = vector < 32 && 0x60227d00u >> vector & 1;
    return walk_read(general(RSP) + 8 * error, pc, sizeof *pc);
@@ -283,10 +283,10 @@ static const int needs[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, REG_MODE, REG_ROOT_0, RE
 
 const struct arch x86 = {
    .number = FR_X86, .target = "x86_64", .decode = decode, .register_named = register_named, .needs = needs,
-   .translates = translates, .walk = walk_tables, .before = before, .fault = fault, .resume = resume,
-   .vectors = vectors, .root = root_of, .mark = mark, .table = table_of, .use_root = use_root,
+   .translates = translates, .walk = walk_tables, .before = before, .trap = vectors_trap, .fault = fault,
+   .resume = resume, .vectors = vectors, .root = root_of, .mark = mark, .table = table_of, .use_root = use_root,
    .lower_entries = lower_entries, .upper_sign = upper_sign, .tag = tag, .soft_bits = ACCESSED | DIRTY,
    .format = 1ULL << CR4_LA57,
    .status = RDI, .call = 0, .stack = RSP, .forks = forks,
-   .is_call = is_call,
+   .is_call = is_call, .firmware_mode = NO_FIRMWARE, .state_words = { 0, 128 },
 };

@@ -149,6 +149,7 @@ enum fr_counter {
    FR_TABLE_FRAMES,  /* frames watched as page tables, over the whole time */
    FR_DEVICE,        /* references to memory that is no RAM */
    FR_UNTRANSLATED,  /* references left out because paging was off or of another format */
+   FR_FIRMWARE,      /* references left out because firmware made them, in a mode of its own without translation */
    FR_COUNTERS
 };
 

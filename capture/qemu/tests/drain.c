@@ -8,8 +8,7 @@
      drain [-q] FOLDER COMMAND...     -q: takes the words and looks at none, for speed
 
    Checked: each block is defined, once; words fit; the tally agrees; each page is in the tables that the stream told,
-   at each reference (walked anew after every change of tables), in the form of 4 levels of x86-64 or as TCR_EL1
-   says. */
+   at each reference (walked anew after every change of tables), in the form of x86-64, of satp, or as TCR_EL1 says. */
 
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -72,6 +71,17 @@ static int is_mapped(u64 va)
          if (level == 0 || (level < 3 && w & 0x80)) return 1;
          table = w & 0xffffffffff000;
       }
+   }
+   if (arch == FR_RISCV64) {
+      int level = (int)(root0[cpu] >> 60) - 6;
+      u64 table = (root0[cpu] & 0xfffffffffff) << 12;
+      for (; level >= 0; level--) {
+         u64 w = word_at(table + (va >> (12 + 9 * level) & 511) * 8);
+         if (!(w & 1)) return 0;
+         if (w & 14) return 1;
+         table = (w >> 10 & 0xfffffffffff) << 12;
+      }
+      return 0;
    }
    static const int lower_g[4] = { 12, 16, 14, 12 }, upper_g[4] = { 12, 14, 12, 16 };
    u64 tcr = control[cpu];
@@ -230,7 +240,7 @@ int main(int argc, char** argv)
    printf("records:");
    for (int i = 0; i < 40; i++) if (records[i]) printf(" %d:%llu", i, records[i]);
    static const char* names[] = { "compared", "different", "cuts", "retries", "unknown edges", "table frames", "device",
-                                  "untranslated" };
+                                  "untranslated", "firmware" };
    printf("\ncounters:");
    for (int i = 0; i < FR_COUNTERS; i++) printf(" %s %llu", names[i], counters[i]);
    printf("\nwalks %llu ended %d hash %016llx wrong %llu\n", walks, ended, hash, bad);

@@ -17,18 +17,25 @@ pub fn name_of(arch: Arch) -> &'static str {
     }
 }
 
-/// apt for one instruction set: its sources are those of this system, its lists and packages lie in a folder.
+/// The oldest release of Debian with packages for RISC-V, and where it lies.
+const RISCV_SOURCE: &str =
+    "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian trixie main\n";
+
+/// apt for one instruction set: its sources are those of this system, its lists and packages lie in a folder. For
+/// RISC-V its source is Debian 13, on every system: older ones have none.
 pub struct Apt<'a> {
     folder: PathBuf,
     arch: &'static str,
+    source: Option<&'static str>,
     say: &'a dyn Fn(&str),
 }
 
 impl<'a> Apt<'a> {
     /// With what it keeps in `cache`. `say` is told what takes time.
     pub fn new(cache: &Path, arch: Arch, say: &'a dyn Fn(&str)) -> Apt<'a> {
+        let source = (arch == Arch::Riscv64).then_some(RISCV_SOURCE);
         let arch = name_of(arch);
-        Apt { folder: cache.join("apt").join(arch), arch, say }
+        Apt { folder: cache.join("apt").join(arch), arch, source, say }
     }
 
     fn lists(&self) -> PathBuf {
@@ -65,6 +72,13 @@ impl<'a> Apt<'a> {
             "Acquire::Languages=none".into(),
         ];
         words.iter().for_each(|word| _ = apt.args(["-o", word]));
+        if let Some(source) = self.source {
+            let list = self.folder.join("sources.list");
+            fs::write(&list, source).with_context(|| list.display().to_string())?;
+            apt.arg("-o")
+                .arg(format!("Dir::Etc::sourcelist={}", list.display()))
+                .args(["-o", "Dir::Etc::sourceparts=-"]);
+        }
         Ok(apt)
     }
 
@@ -81,7 +95,8 @@ impl<'a> Apt<'a> {
     /// The same with lists that have what is asked for: they are fetched if there are none, or without success.
     fn with_lists(&self, archives: &Path, words: &[&str]) -> Result<()> {
         let there = fs::read_dir(self.lists()).is_ok_and(|mut names| {
-            names.any(|name| name.is_ok_and(|name| name.file_name().to_string_lossy().ends_with("_Packages")))
+            // Some systems keep them compressed.
+            names.any(|name| name.is_ok_and(|name| name.file_name().to_string_lossy().contains("_Packages")))
         });
         if there && self.run(archives, words).is_ok() {
             return Ok(());

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// What the names of Debian's packages of kernels begin with.
 const PACKAGES: &str = "linux-image-";
-/// Where packages have their kernel.
-const INSIDE: &str = "boot/vmlinuz-";
+/// Where packages have their kernel: `vmlinuz-VERSION`, or `vmlinux-VERSION` if it is not compressed.
+const INSIDE: &str = "boot/vmlinu";
 
 /// A kernel.
 pub struct Kernel {
@@ -26,12 +26,18 @@ pub fn folder(cache: &Path, arch: Arch) -> PathBuf {
     cache.join("kernels").join(arch.name())
 }
 
+/// Debian's package of the kernel for virtual machines; of RISC-V there is one for all machines.
+fn default_package(arch: Arch) -> String {
+    let kind = if arch == Arch::Riscv64 { "" } else { "cloud-" };
+    format!("{PACKAGES}{kind}{}", debian::name_of(arch))
+}
+
 /// The kernel that `asked` names, a file or a package; by default Debian's for virtual machines.
 ///
 /// # Errors
 /// There is none, or it is of another instruction set.
 pub fn find(asked: Option<&str>, arch: Arch, cache: &Path, apt: &Apt) -> Result<Kernel> {
-    let default = format!("{PACKAGES}cloud-{}", debian::name_of(arch));
+    let default = default_package(arch);
     let asked = asked.unwrap_or(&default);
     let path = Path::new(asked);
     if !asked.starts_with(PACKAGES) || path.is_file() {
@@ -76,7 +82,7 @@ fn fetch(package: &str, to: &Path, apt: &Apt) -> Result<()> {
     let [name] = &found[..] else { bail!("{package}: {} files in it are called {INSIDE}..., not one", found.len()) };
     debian::unpack(&deb, &work.0, &found)?;
     fs::create_dir(to).with_context(|| to.display().to_string())?;
-    let version = name.rsplit_once("vmlinuz-").map_or(name.as_str(), |(_, version)| version);
+    let version = name.rsplit_once(INSIDE).and_then(|(_, rest)| rest.split_once('-')).map_or("kernel", |(_, v)| v);
     fs::rename(work.0.join(name), to.join(version)).with_context(|| to.join(version).display().to_string())
 }
 

@@ -48,9 +48,9 @@ impl Tool {
 /// The programs that a busybox is, by their names in its text: one after another, from `[` on, the last before an empty
 /// one.
 pub fn programs(busybox: &[u8]) -> Vec<String> {
-    const FIRST: &[u8] = b"\0[\0[[\0";
+    const FIRST: &[u8] = b"[\0[[\0";
     let Some(at) = busybox.windows(FIRST.len()).position(|bytes| bytes == FIRST) else { return Vec::new() };
-    let names = busybox[at + 1..].split(|&byte| byte == 0).map_while(|name| {
+    let names = busybox[at..].split(|&byte| byte == 0).map_while(|name| {
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"[-_.+".contains(byte);
         (!name.is_empty() && name.iter().all(plain)).then(|| String::from_utf8_lossy(name).into_owned())
     });
@@ -63,7 +63,8 @@ mod tests {
 
     #[test]
     fn programs_are_read_in_the_text_of_busybox() {
-        assert_eq!(programs(b"text\0[\0[[\0acpid\0udhcpc6\0zcat\0\0more\0"), ["[", "[[", "acpid", "udhcpc6", "zcat"]);
+        // Data, which need not end with a zero, stand before them.
+        assert_eq!(programs(b"\x01[\0[[\0acpid\0udhcpc6\0zcat\0\0more\0"), ["[", "[[", "acpid", "udhcpc6", "zcat"]);
         assert!(programs(b"nothing of it\0[\0").is_empty());
     }
 }

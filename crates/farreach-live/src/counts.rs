@@ -96,14 +96,16 @@ pub struct SystemCounts {
     pub device: u64,
     /// References that were left out because paging was off, or of another format.
     pub early: u64,
+    /// References that were left out because firmware made them, in a mode of its own without translation.
+    pub firmware: u64,
 }
 
 impl SystemCounts {
     /// Words in the stream.
-    pub(super) const WORDS: usize = 8;
+    pub(super) const WORDS: usize = 9;
 
     pub(super) fn from_words(words: [u64; SystemCounts::WORDS]) -> SystemCounts {
-        let [compared, different, cuts, retries, unknown_edges, table_frames, device, early] = words;
-        SystemCounts { compared, different, cuts, retries, unknown_edges, table_frames, device, early }
+        let [compared, different, cuts, retries, unknown_edges, table_frames, device, early, firmware] = words;
+        SystemCounts { compared, different, cuts, retries, unknown_edges, table_frames, device, early, firmware }
     }
 }

@@ -8,11 +8,14 @@ use farreach_types::event::Arch;
 /// Finds all of it. Kernels are fetched when a guest needs one, so none may be there.
 pub fn systems() -> Tried {
     let failed = |e: farreach_types::Error| Failure::new(e.to_string()).or_turn_on(qemu::TURN_ON);
-    let mut found = Vec::new();
+    let (mut found, mut emulated) = (Vec::new(), Vec::new());
     let mut missing = None;
     for system in &qemu::SYSTEMS {
         match qemu::find(system.arch) {
-            Ok(qemu) => found.push(format!("QEMU {} for {}", qemu.version, system.arch.name())),
+            Ok(qemu) => {
+                found.push(format!("QEMU {} for {}", qemu.version, system.arch.name()));
+                emulated.push(system.arch);
+            }
             Err(error) => missing = Some(error),
         }
     }
@@ -20,8 +23,8 @@ pub fn systems() -> Tried {
         return Err(failed(error));
     }
     let dir = plugin_dir(None).map_err(failed)?;
-    for system in &qemu::SYSTEMS {
-        mark_program(system.arch).map_err(failed)?;
+    for arch in emulated {
+        mark_program(arch).map_err(failed)?;
     }
     found.push(format!("the plugin in {}", dir.display()));
     let kernels = cache_dir().map(|cache| qemu::SYSTEMS.iter().flat_map(|s| names(&cache, s.arch)).collect::<Vec<_>>());

@@ -1,19 +1,20 @@
 //! A whole system, recorded with its page tables: physical memory as a map of words, walks by the book, TLBs that obey
 //! what the guest says and nothing else, and a kernel that plays at random.
 //!
-//! The rules are those of 2.1 (x86-64) and 2.2 (AArch64) of the document on whole systems; numbers in brackets are
-//! bits.
+//! The rules are those of 2.1 (x86-64), 2.2 (AArch64) and 2.3 (RISC-V) of the document on whole systems; numbers in
+//! brackets are bits.
 //!
-//! * OZ-1 A space has the root that the running processor has in TTBR0 or CR3 when a batch of the space begins. The
-//!   upper half has TTBR1; on x86-64, the CR3 by which it was used last, for the stream may not have the words of
+//! * OZ-1 A space has the root that the running processor has in TTBR0, CR3 or satp when a batch of the space begins.
+//!   The upper half has TTBR1; elsewhere, the root by which it was used last, for the stream may not have the words of
 //!   another root yet. The format is that of the processor that used an address last.
 //! * OZ-2 A and D decide nothing, but for AF: where hardware does not set it, a leaf without it is not mapped. With HD,
 //!   a leaf with DBM may be written: D is bit AP\[2\] there.
 //! * OZ-3 A contiguous run counts as one leaf if all its entries say Contiguous, lie in a row from an aligned frame on,
 //!   and are alike but for AF and D. Else each entry is a leaf of its own, as hardware may take it.
 //! * OZ-4 Rights of upper levels count: W, U, NX; APTable, PXNTable, UXNTable, unless HPD0 or HPD1 says otherwise.
-//!   EFER.NXE is set.
-//! * OZ-5 A tag is CR3\[11:0\] if PCIDE is set, else 0; or the ASID of the TTBR that A1 names, 8 bits of it without AS.
+//!   EFER.NXE is set. On RISC-V they have none, but G.
+//! * OZ-5 A tag is CR3\[11:0\] if PCIDE is set, else 0; or the ASID of the TTBR that A1 names, 8 bits of it without AS;
+//!   or the ASID of satp.
 //!   Global entries answer every tag.
 //! * OZ-6 An invalidation is obeyed literally, see [`tlb`]. An entry goes if one of its bytes is concerned, or one of
 //!   the large leaf that it is a part of: INVLPG and TLBI mean the page of any size. Of a run, the entry alone counts.
@@ -27,6 +28,7 @@
 
 mod arm;
 pub mod kernel;
+mod riscv;
 pub mod system;
 #[cfg(test)]
 mod tests;
@@ -61,7 +63,7 @@ impl Registers {
         match arch {
             Arch::X86 => x86::tag(self),
             Arch::Aarch64 => arm::tag(self),
-            Arch::Riscv64 => unreachable!("no model of RISC-V"),
+            Arch::Riscv64 => riscv::tag(self),
         }
     }
 }
@@ -95,7 +97,7 @@ pub fn walk(arch: Arch, memory: &Memory, registers: &Registers, page: u64, mista
     match arch {
         Arch::X86 => x86::walk(memory, registers, page, mistake),
         Arch::Aarch64 => arm::walk(memory, registers, page, mistake),
-        Arch::Riscv64 => unreachable!("no model of RISC-V"),
+        Arch::Riscv64 => riscv::walk(memory, registers, page, mistake),
     }
 }
 

@@ -20,7 +20,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Run a command in a system of its own, kernel included: x86-64 or AArch64, in QEMU
+/// Run a command in a system of its own, kernel included: x86-64, AArch64 or RISC-V, in QEMU
 ///
 /// A kernel of Debian, a root and a command become a guest that boots in seconds. Kernel and programs are recorded as
 /// one, on the page tables that the kernel makes. The console is the terminal; the exit status is the command's.

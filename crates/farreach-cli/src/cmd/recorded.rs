@@ -21,7 +21,8 @@ use std::process::ExitCode;
 #[derive(Args)]
 pub struct SystemArgs {
     /// Record a whole system, its kernel and all its programs: COMMAND is a command line of QEMU (qemu-system-x86_64,
-    /// qemu-system-aarch64), to which farreach adds what its plugin needs. `farreach guest` needs no knowledge of QEMU.
+    /// qemu-system-aarch64, qemu-system-riscv64), to which farreach adds what its plugin needs. `farreach guest` needs
+    /// no knowledge of QEMU.
     #[arg(long)]
     system: bool,
     /// Where recording begins: `start`, with 64-bit paging; `mark`, at the instruction that says so
@@ -165,8 +166,9 @@ impl Recorded {
 
 /// What the recorder checked and met, as a result has it.
 fn checks(counts: SystemCounts) -> GuestChecks {
-    let SystemCounts { compared, different, cuts, retries, unknown_edges, table_frames, device, early } = counts;
-    GuestChecks { compared, different, cuts, retries, unknown_edges, table_frames, device, early }
+    let SystemCounts { compared, different, cuts, retries, unknown_edges, table_frames, device, early, firmware } =
+        counts;
+    GuestChecks { compared, different, cuts, retries, unknown_edges, table_frames, device, early, firmware }
 }
 
 /// The machines for what is recorded, or was: a whole system has an operating system of its own.

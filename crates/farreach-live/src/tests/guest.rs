@@ -148,6 +148,7 @@ fn a_summary_is_told_beside_the_batches() {
         table_frames: 3,
         device: 4,
         early: 5,
+        firmware: 6,
     };
     assert_eq!(decoded.notices, [Notice::Summary(counts), Notice::Ended { tally: 0 }]);
 }

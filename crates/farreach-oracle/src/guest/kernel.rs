@@ -28,7 +28,7 @@ pub struct KernelConfig {
     pub format: Format,
     pub processors: usize,
     pub late: bool,
-    /// x86-64: PCIDE. AArch64, where processes always have tags: A1, they are in TTBR1.
+    /// x86-64: PCIDE. AArch64, where processes always have tags: A1, they are in TTBR1. RISC-V always has tags, too.
     pub tags: bool,
     /// Some pages of the kernel are not global.
     pub local_kernel: bool,
@@ -162,11 +162,11 @@ impl Kernel {
         let root = self.frames.root();
         let space = |root| Space { root, tables: BTreeMap::new(), leaves: BTreeMap::new(), tag: 0 };
         self.spaces.insert(KERNEL, space(root));
-        // On x86-64 both halves have one root. Its words of the upper half are made once and copied.
-        let idle = if self.x86() { root } else { self.frames.root() };
+        // But for AArch64 both halves have one root. Its words of the upper half are made once and copied.
+        let idle = if self.config.format.one_root() { root } else { self.frames.root() };
         self.spaces.insert(IDLE, space(idle));
         (self.next_space, self.next_tag) = (IDLE + 1, 1);
-        if self.x86() {
+        if self.config.format.one_root() {
             for slot in self.slots[1].clone() {
                 self.make_table(KERNEL, slot.address, self.config.format.levels() - 2);
             }
@@ -177,6 +177,10 @@ impl Kernel {
 
     fn x86(&self) -> bool {
         self.config.format.arch == Arch::X86
+    }
+
+    fn riscv(&self) -> bool {
+        self.config.format.arch == Arch::Riscv64
     }
 
     fn late(&self) -> bool {

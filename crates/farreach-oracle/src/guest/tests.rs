@@ -32,7 +32,7 @@ fn tlb(shift: u32, mixed: bool, drops: bool) -> TlbConfig {
 /// The walk finds what the kernel means, at every step: frame, size, rights, global or not.
 #[test]
 fn walks_find_what_the_kernel_means() {
-    for seed in seeds(40) {
+    for seed in seeds(52) {
         let config = config(seed, seed % 2 == 1);
         let (mut kernel, mut system) = (Kernel::new(config, seed), System::new(None));
         let (mut mapped, mut runs, mut large) = (0, 0, 0);
@@ -88,7 +88,7 @@ fn run(seed: u64, late: bool, tlb: TlbConfig, mistake: Option<Mistake>) -> ([Tlb
 #[test]
 fn only_late_kernels_meet_stale_entries() {
     let (mut stale, mut lookups) = (0, [0, 0]);
-    for seed in seeds(40) {
+    for seed in seeds(52) {
         let shift = FORMATS[seed as usize % FORMATS.len()].granule;
         for mixed in [false, true] {
             let (right, ..) = run(seed, false, tlb(shift, mixed, false), None);
@@ -109,7 +109,7 @@ fn only_late_kernels_meet_stale_entries() {
 #[test]
 fn each_mistake_is_seen() {
     for mistake in Mistake::ALL {
-        let seen = (0..40).any(|seed| {
+        let seen = (0..52).any(|seed| {
             let tlb = tlb(FORMATS[seed as usize % FORMATS.len()].granule, true, false);
             run(seed, false, tlb, Some(mistake)) != run(seed, false, tlb, None)
         });

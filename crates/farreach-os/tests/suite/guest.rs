@@ -148,7 +148,7 @@ fn compare(seed: u64, late: bool, mistake: Option<Mistake>) -> Result<u64, Strin
 #[test]
 fn pages_of_guests_are_what_walks_find() {
     let (mut events, mut wrong) = (0, Vec::new());
-    for seed in seeds(40) {
+    for seed in seeds(52) {
         for late in [false, true] {
             match compare(seed, late, None) {
                 Ok(more) => events += more,
@@ -157,7 +157,7 @@ fn pages_of_guests_are_what_walks_find() {
         }
     }
     println!("{}", wrong.join("\n"));
-    assert!(wrong.is_empty(), "{} of 80 differ: {}", wrong.len(), wrong[0]);
+    assert!(wrong.is_empty(), "{} of 104 differ: {}", wrong.len(), wrong[0]);
     assert!(events > 10_000, "{events}");
 }
 
@@ -165,6 +165,6 @@ fn pages_of_guests_are_what_walks_find() {
 #[test]
 fn mistakes_in_walks_are_found() {
     for mistake in [Mistake::DropsContiguous, Mistake::PatInAddress, Mistake::LeafRights] {
-        assert!((0..40).any(|seed| compare(seed, false, Some(mistake)).is_err()), "{mistake:?}");
+        assert!((0..52).any(|seed| compare(seed, false, Some(mistake)).is_err()), "{mistake:?}");
     }
 }

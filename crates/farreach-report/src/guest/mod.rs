@@ -58,7 +58,7 @@ pub(super) fn facts(guest: &GuestUse) -> [Vec<(&'static str, u64)>; 2] {
 
 /// How far translations were checked, and what was not as it should be.
 pub(super) fn checked(checks: &GuestChecks) -> Vec<String> {
-    let &GuestChecks { compared, different, unknown_edges, device, early, .. } = checks;
+    let &GuestChecks { compared, different, unknown_edges, device, early, firmware, .. } = checks;
     let mut out = vec![match (compared, different) {
         (0, _) => "no translation was compared with the emulator's".to_owned(),
         (n, 0) => format!("{} compared with the emulator's: none differs", counted(n, "translation")),
@@ -76,6 +76,9 @@ pub(super) fn checked(checks: &GuestChecks) -> Vec<String> {
     }
     if early > 0 {
         out.push(format!("{} left out while paging was off", counted(early, "reference")));
+    }
+    if firmware > 0 {
+        out.push(format!("{} of firmware left out", counted(firmware, "reference")));
     }
     out
 }

@@ -37,7 +37,24 @@ pub(crate) fn vector(arch: Arch, vector: u32) -> String {
             format!("{kind} from {from}")
         }
         Arch::Aarch64 => format!("vector {vector:#x}"),
-        Arch::Riscv64 => format!("cause {vector}"),
+        Arch::Riscv64 => {
+            let (interrupt, cause) = (vector >> 31 == 1, vector & 0x7fff_ffff);
+            let name = match (interrupt, cause) {
+                (false, 2) => "illegal instruction",
+                (false, 3) => "breakpoint",
+                (false, 8) => "system call",
+                (false, 12) => "page fault of a fetch",
+                (false, 13) => "page fault of a load",
+                (false, 15) => "page fault of a store",
+                (true, 1) => "software interrupt",
+                (true, 5) => "timer interrupt",
+                (true, 9) => "external interrupt",
+                (true, 13) => "counter overflow",
+                (false, _) => return format!("exception {cause}"),
+                (true, _) => return format!("interrupt {cause}"),
+            };
+            name.to_owned()
+        }
     }
 }
 

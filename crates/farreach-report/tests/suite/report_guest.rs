@@ -80,10 +80,18 @@ fn checks_of_translations_are_told() {
     };
     let (line, warned) = told(GuestChecks::default());
     assert_eq!((line.as_str(), warned), ("no translation was compared with the emulator's", false));
-    let bad = GuestChecks { compared: 900, different: 1, unknown_edges: 2, device: 3, early: 4, ..Default::default() };
+    let bad = GuestChecks {
+        compared: 900,
+        different: 1,
+        unknown_edges: 2,
+        device: 3,
+        early: 4,
+        firmware: 5,
+        ..Default::default()
+    };
     let words = "1 of 900 translations compared with the emulator's differ, so figures may be wrong; of 2 blocks it is \
                  not known whether they ran as a whole; 3 references to memory of devices; 4 references left out while \
-                 paging was off";
+                 paging was off; 5 references of firmware left out";
     assert_eq!(told(bad), (words.to_owned(), true));
     let mut result = guest();
     let of = result.workload.guest.as_mut().unwrap();

@@ -31,7 +31,8 @@ pub struct ContextUse {
 /// A kind of exception or interrupt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ExceptionCount {
-    /// x86-64: the vector. AArch64: the offset of the entry in the table of vectors.
+    /// x86-64: the vector. AArch64: the offset of the entry in the table of vectors. RISC-V: the cause, with 1 << 31
+    /// for interrupts.
     pub vector: u32,
     /// How often.
     pub count: u64,
@@ -77,6 +78,8 @@ counters! {
         device,
         /// References left out because paging was off, or of another format.
         early,
+        /// References left out because firmware made them, in a mode of its own without translation.
+        firmware,
     }
 }
 

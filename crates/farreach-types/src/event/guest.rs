@@ -50,7 +50,8 @@ pub enum Guest {
     Invalidate(Invalidate),
     /// Something interrupted the program: an exception or an interrupt, by its number in the instruction set.
     Exception {
-        /// x86-64: the vector. AArch64: the offset of the entry in the table of vectors.
+        /// x86-64: the vector. AArch64: the offset of the entry in the table of vectors. RISC-V: the cause, with
+        /// 1 << 31 for interrupts.
         vector: u32,
     },
     /// The program that the address space runs, as far as the guest's calls tell.

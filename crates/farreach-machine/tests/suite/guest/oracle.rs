@@ -94,7 +94,7 @@ fn differences(config: KernelConfig, seed: u64, stales: &[&str], mistake: Option
 #[test]
 fn late_kernels_with_stale_entries_come_near() {
     let (mut misses, mut expected, mut met, mut stale) = (0, 0, 0, 0);
-    for seed in seeds(20) {
+    for seed in seeds(26) {
         let config = config(seed, true, 1);
         let batches = play(config, seed);
         let (halves, used) = by_machines(&batches, &[machine(config.format, false, "guest")])[0];
@@ -111,7 +111,7 @@ fn late_kernels_with_stale_entries_come_near() {
 
 fn check(late: bool, processors: usize, stales: &[&str]) {
     let (mut wrong, mut cases) = (Vec::new(), 0);
-    for seed in seeds(20) {
+    for seed in seeds(26) {
         wrong.extend(differences(config(seed, late, processors), seed, stales, None));
         cases += 2 * stales.len();
     }
@@ -145,7 +145,7 @@ fn planted_mistakes_are_found() {
         if [Mistake::PatInAddress, Mistake::LeafRights].contains(&mistake) {
             continue;
         }
-        let found = (0..40).any(|seed| {
+        let found = (0..52).any(|seed| {
             let config = config(seed, false, if mistake == Mistake::NoBroadcast { 3 } else { 1 });
             !differences(config, seed, &["guest"], Some(mistake)).is_empty()
         });

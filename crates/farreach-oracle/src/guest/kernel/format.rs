@@ -8,7 +8,7 @@ pub struct Format {
     pub arch: Arch,
     /// Log2 of the bytes of a page and of a table.
     pub granule: u32,
-    /// Bits of an address that are translated: of both halves together on x86-64, of each on AArch64.
+    /// Bits of an address that are translated: of each half on AArch64, of both halves together elsewhere.
     pub bits: u32,
     /// Frames have up to 52 bits.
     pub wide: bool,
@@ -27,8 +27,12 @@ const fn arm(granule: u32, bits: u32, wide: bool) -> Format {
     Format { arch: Arch::Aarch64, granule, bits, wide }
 }
 
+const fn riscv(bits: u32) -> Format {
+    Format { arch: Arch::Riscv64, granule: 12, bits, wide: true }
+}
+
 /// All that are tried.
-pub const FORMATS: [Format; 10] = [
+pub const FORMATS: [Format; 13] = [
     Format { arch: Arch::X86, granule: 12, bits: 48, wide: true },
     Format { arch: Arch::X86, granule: 12, bits: 57, wide: true },
     arm(12, 48, false),
@@ -39,11 +43,15 @@ pub const FORMATS: [Format; 10] = [
     arm(16, 48, false),
     arm(16, 42, false),
     arm(16, 52, true),
+    riscv(39),
+    riscv(48),
+    riscv(57),
 ];
 
 impl Format {
-    fn x86(&self) -> bool {
-        self.arch == Arch::X86
+    /// Both halves have one root.
+    pub fn one_root(&self) -> bool {
+        self.arch != Arch::Aarch64
     }
 
     pub fn stride(&self) -> u32 {
@@ -77,17 +85,17 @@ impl Format {
 
     /// Entries of a contiguous run; 1 if there is none.
     pub fn run(&self, level: u32) -> u64 {
-        match (self.x86(), self.granule, level) {
-            (false, 12, 0 | 1) => 16,
-            (false, 14, 0) => 128,
-            (false, 14, 1) | (false, 16, 0 | 1) => 32,
+        match (self.arch, self.granule, level) {
+            (Arch::Aarch64, 12, 0 | 1) | (Arch::Riscv64, _, 0) => 16,
+            (Arch::Aarch64, 14, 0) => 128,
+            (Arch::Aarch64, 14, 1) | (Arch::Aarch64, 16, 0 | 1) => 32,
             _ => 1,
         }
     }
 
     /// The first address of the upper half, as the stream has it.
     pub fn upper(&self) -> u64 {
-        let bits = if self.x86() { self.bits - 1 } else { self.bits };
+        let bits = if self.one_root() { self.bits - 1 } else { self.bits };
         (1 << 57) - (1 << bits)
     }
 
@@ -96,14 +104,20 @@ impl Format {
         match self.arch {
             Arch::X86 => at | 0x21 | bit(write, 1) | bit(user, 2),
             // As Linux has them: PXNTable for programs, UXNTable for the kernel.
-            _ => self.place(at) | 3 | bit(user, 59) | bit(!user, 60) | bit(!write, 62),
+            Arch::Riscv64 => at >> 2 | 1,
+            Arch::Aarch64 => self.place(at) | 3 | bit(user, 59) | bit(!user, 60) | bit(!write, 62),
         }
     }
 
     pub fn leaf(&self, at: u64, level: u32, means: Means, run: bool) -> u64 {
         let Means { user, write, exec, global } = means;
         let bit = |yes: bool, at: u32| u64::from(yes) << at;
-        if self.x86() {
+        if self.arch == Arch::Riscv64 {
+            // The frame of a run says how long it is.
+            let place = if run { bit(true, 63) | (at & !0xffff | 0x8000) >> 2 } else { at >> 2 };
+            return place | 0xc3 | bit(write, 2) | bit(exec, 3) | bit(user, 4) | bit(global, 5);
+        }
+        if self.arch == Arch::X86 {
             let size = bit(level > 0, 7);
             return at | 0x21 | bit(write, 1) | bit(user, 2) | size | bit(global, 8) | bit(!exec, 63);
         }
@@ -121,9 +135,9 @@ impl Format {
         }
     }
 
-    /// CR4, TCR_EL1. Tags of AArch64 are in TTBR1, as Linux has them, or in TTBR0.
+    /// CR4, TCR_EL1; RISC-V has no such register. Tags of AArch64 are in TTBR1, as Linux has them, or in TTBR0.
     pub fn control(&self, pcide: bool, pge: bool, tag_in_root1: bool) -> u64 {
-        if self.x86() {
+        if self.arch == Arch::X86 {
             let la57 = u64::from(self.bits == 57) << 12;
             return 0x20 | la57 | u64::from(pge) << 7 | u64::from(pcide) << 17;
         }
@@ -138,12 +152,13 @@ impl Format {
         size | size << 16 | low << 14 | high << 30 | physical << 32 | 1 << 36 | u64::from(tag_in_root1) << 22 | wide
     }
 
-    /// CR3 or a TTBR.
+    /// CR3, a TTBR or satp.
     pub fn root(&self, at: u64, tag: u16) -> u64 {
-        match (self.x86(), self.wide) {
-            (true, _) => at | u64::from(tag),
-            (false, false) => at | u64::from(tag) << 48,
-            (false, true) => at & ((1 << 48) - 1) | at >> 48 << 2 | u64::from(tag) << 48,
+        match (self.arch, self.wide) {
+            (Arch::X86, _) => at | u64::from(tag),
+            (Arch::Riscv64, _) => u64::from(self.levels() + 5) << 60 | u64::from(tag) << 44 | at >> 12,
+            (Arch::Aarch64, false) => at | u64::from(tag) << 48,
+            (Arch::Aarch64, true) => at & ((1 << 48) - 1) | at >> 48 << 2 | u64::from(tag) << 48,
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Who runs where, and what is invalidated: registers, INVLPG, INVPCID, TLBI, on this processor and on others.
+//! Who runs where, and what is invalidated: registers, INVLPG, INVPCID, TLBI, SFENCE.VMA, on this processor and on others.
 
 use super::{Due, IDLE, KERNEL, Kernel};
-use farreach_types::event::{Guest, Invalidate, Op, Register};
+use farreach_types::event::{Arch, Guest, Invalidate, Op, Register};
 
 impl Kernel {
     fn write(&mut self, register: Register, value: u64) {
@@ -21,11 +21,14 @@ impl Kernel {
             self.op(Op::Switch { thread: processor as u32 });
         }
         self.running = processor;
+        let format = self.config.format;
         if !self.processors[processor].ready {
             self.processors[processor].ready = true;
             self.op(Op::Guest(Guest::Privilege { kernel: true }));
-            self.write_control();
-            if !self.x86() {
+            if !self.riscv() {
+                self.write_control();
+            }
+            if !format.one_root() {
                 let root = self.config.format.root(self.spaces[&KERNEL].root, 0);
                 self.write(Register::Root1, root);
             }
@@ -49,7 +52,11 @@ impl Kernel {
     pub(super) fn load(&mut self, space: u32) {
         let format = self.config.format;
         let root = self.spaces[&space].root;
-        if !self.x86() {
+        if self.riscv() {
+            let tag = self.spaces[&space].tag;
+            self.write(Register::Root0, format.root(root, tag));
+            self.processors[self.running].tag = tag;
+        } else if !self.x86() {
             let tag = self.spaces[&space].tag;
             if self.tag_in_root1() {
                 let upper = format.root(self.spaces[&KERNEL].root, tag);
@@ -88,7 +95,7 @@ impl Kernel {
     /// A tag that no process has; all entries are dropped before one is used again.
     pub(super) fn fresh_tag(&mut self) -> u16 {
         if !self.x86() && self.retired_tags.len() > 2 {
-            self.say(Invalidate { tag: None, bytes: None, global: true, leaves: false, broadcast: true });
+            self.say_to_all(&[Invalidate { tag: None, bytes: None, global: true, leaves: false, broadcast: true }]);
             return self.retired_tags.remove(0);
         }
         self.next_tag += 1;
@@ -104,14 +111,19 @@ impl Kernel {
         if !self.spaces.contains_key(&due.space) {
             return;
         }
-        if self.x86() { self.shoot_down(due) } else { self.tlbi(due) }
+        if self.x86() {
+            self.shoot_down(due)
+        } else {
+            let which = if self.riscv() { self.sfence(due) } else { self.tlbi(due) };
+            self.say_to_all(&which)
+        }
     }
 
     /// A process that runs nowhere is about to end: no entry of it stays.
     pub(super) fn forget_space(&mut self, space: u32) {
         if !self.x86() {
             let bytes = self.half(KERNEL);
-            return self.tlbi(Due { space, address: 0, bytes, tables: true });
+            return self.invalidate(Due { space, address: 0, bytes, tables: true });
         }
         let home = self.running;
         for processor in 0..self.processors.len() {
@@ -125,7 +137,35 @@ impl Kernel {
         self.resume(home);
     }
 
-    fn tlbi(&mut self, due: Due) {
+    /// What concerns all processors: broadcast, or on RISC-V executed by each.
+    fn say_to_all(&mut self, which: &[Invalidate]) {
+        if !self.riscv() {
+            return which.iter().for_each(|&which| self.say(which));
+        }
+        let home = self.running;
+        for processor in 0..self.processors.len() {
+            if self.processors[processor].ready {
+                self.resume(processor);
+                which.iter().for_each(|&which| self.say(Invalidate { broadcast: false, ..which }));
+            }
+        }
+        self.resume(home);
+    }
+
+    /// SFENCE.VMA: one address or all, one tag or all with what is global.
+    fn sfence(&mut self, due: Due) -> Vec<Invalidate> {
+        let tagged = due.space != KERNEL && self.dice.percent(80);
+        let tag = tagged.then_some(self.spaces[&due.space].tag);
+        let pages = due.bytes / 4096;
+        let of = |bytes, leaves| Invalidate { tag, bytes, global: !tagged, leaves, broadcast: true };
+        if due.tables || pages > 64 || self.dice.percent(10) {
+            return vec![of(None, false)];
+        }
+        // A large leaf goes by any of its addresses.
+        vec![of(Some((due.address + self.dice.below(pages) * 4096, 4096)), true)]
+    }
+
+    fn tlbi(&mut self, due: Due) -> Vec<Invalidate> {
         let (space, granule) = (due.space, 1u64 << self.config.format.granule);
         let alone = self.config.processors == 1 && self.dice.percent(50);
         let of_address = |bytes, leaves| Invalidate { tag: None, bytes, global: true, leaves, broadcast: !alone };
@@ -133,8 +173,7 @@ impl Kernel {
         let tag = self.spaces[&space].tag;
         if due.bytes > 16 * granule && self.dice.percent(30) {
             // VMALLE1, or ASIDE1.
-            self.say(if space == KERNEL { all } else { Invalidate { tag: Some(tag), global: false, ..all } });
-            return;
+            return vec![if space == KERNEL { all } else { Invalidate { tag: Some(tag), global: false, ..all } }];
         }
         let leaves = !due.tables && self.dice.percent(50);
         let tag = if space != KERNEL && self.dice.percent(80) { Some(tag) } else { None };
@@ -142,17 +181,14 @@ impl Kernel {
         if pages > 1 && !due.tables && self.dice.percent(50) {
             // A large leaf goes by any of its addresses.
             let address = due.address + self.dice.below(pages) * granule;
-            self.say(Invalidate { tag, ..of_address(Some((address, granule)), leaves) });
-            return;
+            return vec![Invalidate { tag, ..of_address(Some((address, granule)), leaves) }];
         }
         // By ranges, or page by page.
         if pages > 1 && (pages > 128 || self.dice.percent(50)) {
-            self.say(Invalidate { tag, ..of_address(Some((due.address, due.bytes)), leaves) });
-        } else {
-            for page in 0..pages {
-                self.say(Invalidate { tag, ..of_address(Some((due.address + page * granule, granule)), leaves) });
-            }
+            return vec![Invalidate { tag, ..of_address(Some((due.address, due.bytes)), leaves) }];
         }
+        let page = |page| Some((due.address + page * granule, granule));
+        (0..pages).map(|at| Invalidate { tag, ..of_address(page(at), leaves) }).collect()
     }
 
     /// x86-64: each processor does it for itself.
@@ -233,7 +269,8 @@ impl Kernel {
     /// Says more than it must.
     pub(super) fn needless(&mut self) {
         let tagged = self.config.tags || !self.x86();
-        let all = Invalidate { tag: None, bytes: None, global: true, leaves: false, broadcast: !self.x86() };
+        let broadcast = self.config.format.arch == Arch::Aarch64;
+        let all = Invalidate { tag: None, bytes: None, global: true, leaves: false, broadcast };
         let tag = Some(if tagged { self.processors[self.running].tag } else { 0 });
         let page = 1u64 << self.config.format.granule;
         let half = if self.dice.percent(50) { self.config.format.upper() } else { 0 };
@@ -244,7 +281,8 @@ impl Kernel {
             // INVPCID 3; TLBI has no such form.
             2 if self.x86() => self.say(Invalidate { global: false, ..all }),
             2 => self.say(all),
-            3 => self.say(Invalidate { tag, bytes: Some((address, page)), ..all }),
+            // With a tag SFENCE.VMA spares what is global.
+            3 => self.say(Invalidate { tag, bytes: Some((address, page)), global: !self.riscv(), ..all }),
             _ => self.say(Invalidate { bytes: Some((address, page)), ..all }),
         }
     }

@@ -1,6 +1,7 @@
 //! What the kernel does next.
 
 use super::{Due, IDLE, KERNEL, Kernel, Leaf, Means, Slot};
+use farreach_types::event::Arch;
 
 impl Kernel {
     pub(super) fn step(&mut self) {
@@ -179,11 +180,15 @@ impl Kernel {
         self.put(place, &[self.leaf_word(leaf)]);
     }
 
-    /// A and D are cleared, or set: no translation changes. On AArch64, bits for software.
+    /// A and D are cleared, or set: no translation changes. On AArch64, a bit for software.
     fn forget_use(&mut self, space: u32, address: u64) {
         let Some((first, leaf)) = self.leaf_at(space, address) else { return };
         if !leaf.run {
-            let bits = if self.x86() { 0x60 } else { 1 << 55 };
+            let bits = match self.config.format.arch {
+                Arch::X86 => 0x60,
+                Arch::Riscv64 => 0xc0,
+                Arch::Aarch64 => 1 << 55,
+            };
             self.rewrite(space, first, Leaf { extra: leaf.extra ^ bits, ..leaf });
         }
     }

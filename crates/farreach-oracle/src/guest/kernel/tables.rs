@@ -4,6 +4,7 @@ use super::super::word;
 use super::format::{Format, Means};
 use super::{Due, IDLE, KERNEL, Kernel, Leaf, Slot, Space};
 use farreach_types::addr::{GUEST_ADDRESS_BITS, kernel_half};
+use farreach_types::event::Arch;
 
 /// First address of the text of a half: a page that is always mapped.
 pub fn text(format: Format, half: u64) -> u64 {
@@ -59,8 +60,7 @@ impl Kernel {
         let format = self.config.format;
         let owner = self.owner(space, address);
         if level + 1 == format.levels() {
-            // On x86-64 each root has both halves.
-            return Some(self.spaces[if self.x86() { &space } else { &owner }].root);
+            return Some(self.spaces[if format.one_root() { &space } else { &owner }].root);
         }
         self.spaces[&owner].tables.get(&(level, address >> format.shift(level + 1))).copied()
     }
@@ -91,8 +91,8 @@ impl Kernel {
             let at = self.frames.page();
             self.zero(at, 1 << format.granule);
             self.spaces.get_mut(&space).expect("alive").tables.insert((level, address >> format.shift(level + 1)), at);
-            // Some tables forbid stores to all pages below.
-            let read_only = level == 0 && self.dice.percent(15);
+            // Some tables forbid stores to all pages below. Those of RISC-V cannot.
+            let read_only = level == 0 && !self.riscv() && self.dice.percent(15);
             if read_only {
                 _ = self.read_only.insert(at)
             } else {
@@ -155,10 +155,11 @@ impl Kernel {
     /// Bits that decide nothing: cache types with PAT, dirty, keys, those for software; memory types, shareability.
     fn extra(&mut self, level: u32, means: Means) -> u64 {
         let pat = if level == 0 { 7 } else { 12 };
-        let free: &[u32] = match (self.x86(), self.config.format.wide && self.config.format.granule < 16) {
-            (true, _) => &[3, 4, 6, 9, 10, 11, 52, 58, 59, 60, 61, 62, pat],
-            (false, true) => &[2, 3, 4, 55, 56, 57, 58],
-            (false, false) => &[2, 3, 4, 8, 9, 55, 56, 57, 58],
+        let free: &[u32] = match (self.config.format.arch, self.config.format.wide && self.config.format.granule < 16) {
+            (Arch::Riscv64, _) => &[6, 7, 8, 9, 61, 62],
+            (Arch::X86, _) => &[3, 4, 6, 9, 10, 11, 52, 58, 59, 60, 61, 62, pat],
+            (Arch::Aarch64, true) => &[2, 3, 4, 55, 56, 57, 58],
+            (Arch::Aarch64, false) => &[2, 3, 4, 8, 9, 55, 56, 57, 58],
         };
         let mut extra = 0;
         for at in free {
@@ -168,7 +169,7 @@ impl Kernel {
         if self.x86() && !means.user && self.dice.percent(30) {
             extra |= 4;
         }
-        if !self.x86() && !means.write && self.dice.percent(20) {
+        if self.config.format.arch == Arch::Aarch64 && !means.write && self.dice.percent(20) {
             extra |= 1 << 51;
         }
         extra
@@ -216,7 +217,7 @@ impl Kernel {
     /// Unlinks an empty table in the place of the entry of this address at this level, with the tables below.
     pub(super) fn prune(&mut self, space: u32, address: u64, level: u32) {
         let format = self.config.format;
-        let top = self.x86() && space == KERNEL && level + 1 == format.levels();
+        let top = format.one_root() && space == KERNEL && level + 1 == format.levels();
         let first = address >> format.shift(level) << format.shift(level);
         if level == 0 || top || !self.free_of_leaves(space, first, 1 << format.shift(level)) {
             return;
@@ -244,7 +245,7 @@ impl Kernel {
     /// Bytes of a root that are of the lower half.
     fn lower_bytes(&self) -> u64 {
         let bytes = self.config.format.table_bytes(self.config.format.levels() - 1);
-        if self.x86() { bytes / 2 } else { bytes }
+        if self.config.format.one_root() { bytes / 2 } else { bytes }
     }
 
     /// A process ends: all that it has is taken down.
@@ -269,7 +270,7 @@ impl Kernel {
         let (root, tag) = (self.frames.root(), self.fresh_tag());
         let (lower, idle) = (self.lower_bytes(), self.spaces[&IDLE].root);
         self.zero(root, lower);
-        if self.x86() {
+        if self.config.format.one_root() {
             for at in (lower..2 * lower).step_by(8) {
                 self.put_other(root + at, word(&self.memory, idle + at));
             }

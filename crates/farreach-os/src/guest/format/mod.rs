@@ -22,7 +22,7 @@ pub(super) struct Rights(u8);
 
 impl Rights {
     /// Everything.
-    pub const ALL: Rights = Rights(15);
+    pub const ALL: Rights = Rights(31);
     /// Loads.
     pub const READ: Rights = Rights(1);
     /// Stores.
@@ -31,6 +31,13 @@ impl Rights {
     pub const USER_EXEC: Rights = Rights(4);
     /// Fetches of the kernel.
     pub const KERNEL_EXEC: Rights = Rights(8);
+    /// To be of one address space alone.
+    pub const LOCAL: Rights = Rights(16);
+
+    /// Whether these are among them.
+    pub fn has(self, these: Rights) -> bool {
+        self.0 & these.0 == these.0
+    }
 
     /// Without these, if `so`.
     pub fn without(self, these: Rights, so: bool) -> Rights {

@@ -39,20 +39,22 @@ impl Riscv {
             return Reading::Absent;
         }
         if !leaf {
-            return Reading::Table(frame << 12, above);
+            // All that is below a global table is global.
+            return Reading::Table(frame << 12, above.without(Rights::LOCAL, has(GLOBAL)));
         }
         let rights = above
             .without(Rights::READ, !has(READ))
             .without(Rights::WRITE, !has(WRITE))
             .without(Rights::USER_EXEC, !has(EXEC))
             .without(Rights::KERNEL_EXEC, !has(EXEC));
+        let global = has(GLOBAL) || !above.has(Rights::LOCAL);
         let order = 9 * height;
         let pfn = match self.run(word, height) {
             0 => frame >> order << order,
             // The low bits come from the address.
             run => frame >> run << run | at as u64 & ((1 << run) - 1),
         };
-        Reading::Leaf(Leaf { pfn, order, attr: rights.attributes(), global: has(GLOBAL) })
+        Reading::Leaf(Leaf { pfn, order, attr: rights.attributes(), global })
     }
 
     /// See [`Format::run`]: 64 KB are marked by 1000 in the low bits of the frame.

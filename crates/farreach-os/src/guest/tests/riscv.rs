@@ -52,3 +52,20 @@ fn sixteen_pages_of_svnapot() {
     bench.words(0x10_2000 + 8 * 5, &[pte(0x77_0000) | R]);
     assert_eq!([bench.pte(A, 0x4000), bench.pte(A, 0x5000)], [Some((0x124, RW, 0)), Some((0x770, Attr::READ, 0))]);
 }
+
+#[test]
+fn all_below_a_global_table_is_global() {
+    const G: u64 = 32;
+    let mut bench = Bench::new(Arch::Riscv64, "");
+    bench.register(KERNEL, Register::Root0, 8 << 60 | 0x100);
+    let upper = u64::MAX << 38;
+    bench.words(0x10_0000 + 8 * 256, &[pte(0x10_1000) | G, pte(0x10_3000)]);
+    bench.words(0x10_1000, &[pte(0x10_2000)]).words(0x10_2000, &[pte(0x5000) | R | X]);
+    bench.words(0x10_3000, &[pte(0x10_4000)]).words(0x10_4000, &[pte(0x6000) | R | X, pte(0x7000) | R | X | G]);
+    let places = [upper, upper + (1 << 30), upper + (1 << 30) + 0x1000];
+    places.iter().for_each(|place| _ = bench.touch(A, *place, Kind::Fetch).unwrap());
+    bench.changes();
+    bench.invalidate(A, Invalidate { tag: None, bytes: None, global: false, leaves: false, broadcast: false });
+    let local = (places[1] & ((1 << 57) - 1)) >> 12;
+    assert_eq!(bench.changes(), [(KERNEL.0, local, 1, What::Flushed)]);
+}
