@@ -7,6 +7,13 @@
 #include <unistd.h>
 
 static char text[8192];
+static int  console = 2;
+
+/* Some programs close standard error before they end. */
+__attribute__((constructor)) static void at_begin(void)
+{
+	console = fcntl(2, F_DUPFD_CLOEXEC, 100);
+}
 
 static void contents(const char* path)
 {
@@ -31,6 +38,6 @@ __attribute__((destructor)) static void at_end(void)
 		if (line)
 			sscanf(line + strlen(keys[i]), "%ld", &kilobytes[i]);
 	}
-	dprintf(2, "at-end %s faults %ld anonymous_kb %ld huge_kb %ld\n", name, usage.ru_minflt, kilobytes[0],
+	dprintf(console, "at-end %s faults %ld anonymous_kb %ld huge_kb %ld\n", name, usage.ru_minflt, kilobytes[0],
 	        kilobytes[1]);
 }
