@@ -169,15 +169,28 @@ void blocks_split(void)
 
 /* QEMU 10.0 tells the wrong number of the processor where several run in one thread: it is that of the one for which
    the block was translated. But generated code has the address of the processor's state in this register, which the C
-   code that it calls keeps. */
-#ifndef __x86_64__
-#error "the register in which generated code has the processor's state is known for x86-64 hosts only"
-#endif
-#define WITH_STATE(callback, argument, function)                                                                   \
+   code that it calls keeps. The register is known for x86-64 hosts only; on others there is one processor, which has
+   no state. */
+#ifdef __x86_64__
+#define WITH_STATE(callback, argument, function, parameters, arguments)                                            \
    static __attribute__((naked)) void callback(void)                                                               \
    {                                                                                                               \
-      __asm__("mov %rbp, %" argument "\n\tjmp " function);                                                         \
+      __asm__("mov %rbp, %" argument "\n\tjmp " #function);                                                        \
    }
+const bool blocks_know_processors = true;
+#else
+#define WITH_STATE(callback, argument, function, parameters, arguments)                                            \
+   static void callback parameters                                                                                 \
+   {                                                                                                               \
+      function arguments;                                                                                          \
+   }
+const bool blocks_know_processors = false;
+#endif
+#define BLOCK_STATE(callback, function)                                                                            \
+   WITH_STATE(callback, "rdx", function, (unsigned number, void* user), (number, user, NULL))
+#define ACCESS_STATE(callback, function)                                                                           \
+   WITH_STATE(callback, "r8", function, (unsigned number, u32 info, u64 va, void* user),                           \
+              (number, info, va, user, NULL))
 
 __attribute__((used)) void block_begins(unsigned number, void* user, const void* state)
 {
@@ -198,7 +211,7 @@ __attribute__((used)) void block_begins(unsigned number, void* user, const void*
    hot.node = &tb->root;
    *hot.reached = 0;
 }
-WITH_STATE(on_block, "rdx", "block_begins")
+BLOCK_STATE(on_block, block_begins)
 
 static __attribute__((noinline)) void access_slowly(const void* state, u32 info, u64 va,
                                                     const struct insn* insn)
@@ -246,7 +259,7 @@ __attribute__((used)) void access_x86(unsigned number, u32 info, u64 va, void* u
    if (!access_quickly(info, va, va & ADDRESS_MASK, user))
       access_slowly(state, info, va, user);
 }
-WITH_STATE(on_access_x86, "r8", "access_x86")
+ACCESS_STATE(on_access_x86, access_x86)
 
 /* The top byte is ignored, and bit 55 decides the half. */
 __attribute__((used)) void access_aarch64(unsigned number, u32 info, u64 va, void* user, const void* state)
@@ -255,7 +268,7 @@ __attribute__((used)) void access_aarch64(unsigned number, u32 info, u64 va, voi
    if (!access_quickly(info, va, (u64)((int64_t)(va << 8) >> 8) & ADDRESS_MASK, user))
       access_slowly(state, info, va, user);
 }
-WITH_STATE(on_access_aarch64, "r8", "access_aarch64")
+ACCESS_STATE(on_access_aarch64, access_aarch64)
 
 static void on_last(unsigned number, void* code)
 {

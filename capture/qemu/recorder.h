@@ -140,6 +140,7 @@ void       blocks_open(struct tb*, unsigned first);
 void       blocks_close(unsigned end);          /* the piece ends before this instruction */
 void       blocks_split(void);
 unsigned   blocks_done(void);
+extern const bool blocks_know_processors; /* which one runs, of several */
 
 /* ---- Edges, processors ---- */
 
@@ -176,6 +177,7 @@ const struct insn* edges_access(const void* state, const struct insn*); /* NULL:
 void edges_special(const struct insn*);
 void edges_see_next(void);   /* the next block begins through edges_begin */
 void edges_finish_all(void);
+void edges_forget_told(void); /* the processor that runs is to be told before the next block */
 void edges_thread(void);
 extern unsigned edges_processors;
 
@@ -204,6 +206,7 @@ bool  tables_watched(u64 pa);
 bool  tables_has_vectors(u64 pa);
 void  tables_watch_vectors(u64 pa);
 void  tables_stored(const struct walk*, unsigned bytes);
+void  tables_look_again(void); /* stores may have been made that were not seen */
 void  tables_forget(void);
 
 /* ---- Walks ---- */

@@ -191,15 +191,24 @@ static void tell(enum fr_register which, u64 value)
    payload[1] = value;
 }
 
-/* As they are, without a record. */
+/* As they are, without a record. A processor that begins to translate again, after a reset or where the guest turned
+   it off for a while, is a new one to the reader. */
 void spaces_read_registers(void)
 {
+   bool before = vcpu->translates;
    vcpu->root[0] = register_value(REG_ROOT_0);
    vcpu->root[1] = register_value(REG_ROOT_1);
    vcpu->control = register_value(REG_CONTROL);
    vcpu->mode = register_value(REG_MODE);
    vcpu->efer = register_value(REG_EFER);
    vcpu->translates = arch->translates(vcpu);
+   if (before && !vcpu->translates) {
+      vcpu->introduced = false;
+      vcpu->space = NULL;
+      edges_forget_told();
+   } else if (!before && vcpu->translates) {
+      tables_look_again();
+   }
 }
 
 /* The processor is new in the stream. */
