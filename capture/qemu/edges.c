@@ -33,6 +33,11 @@ void edges_see_next(void)
    hot.begins = 0;
 }
 
+void edges_forget_told(void)
+{
+   told = -1;
+}
+
 static int index_of(const struct tb* tb, u64 pc)
 {
    for (unsigned i = 0; i < tb->code->instrs && pc - tb->pc < tb->code->bytes; i++)
@@ -185,7 +190,8 @@ static struct vcpu* vcpu_of(const void* state, bool may_be_new)
    return &vcpus[i];
 }
 
-static void take_over(struct vcpu* next, const void* state)
+/* At the begin of a block registers can be read: it may have been reset meanwhile. */
+static void take_over(struct vcpu* next, const void* state, bool begins)
 {
    edges_thread();
    if (vcpu == next) {
@@ -199,6 +205,8 @@ static void take_over(struct vcpu* next, const void* state)
    *hot.reached = vcpu->reached;
    hot.node = &nowhere;
    edges_see_next();
+   if (begins && vcpu->introduced && !vcpu->event.does)
+      spaces_read_registers();
    if (!vcpu->seen || !vcpu->introduced || !vcpu->translates)
       return;
    tell_processor();
@@ -287,7 +295,7 @@ struct tb* edges_begin(const void* state, struct code* code)
       return NULL;
    check_untranslated(false);
    if (state != hot.state || !vcpu)
-      take_over(vcpu_of(state, true), state);
+      take_over(vcpu_of(state, true), state, true);
    if (!vcpu->seen)
       meet();
    struct tb* tb = at_address(code);
@@ -341,7 +349,7 @@ const struct insn* edges_access(const void* state, const struct insn* insn)
    /* The state is known where generated code makes the reference, as it does here. */
    struct vcpu* now = vcpu_of(state, false);
    if (now && now->seen && now != vcpu)
-      take_over(now, state);
+      take_over(now, state, false);
    if (!hot.tb || !vcpu || !vcpu->translates)
       return NULL;
    /* QEMU tries the instruction again in a block of its own, of which it shows no more than its references. That block

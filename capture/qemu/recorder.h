@@ -214,6 +214,7 @@ void edges_special(const struct insn*);
 void edges_after(const struct insn*); /* the one before it was such one */
 void edges_see_next(void);   /* the next block begins through edges_begin */
 void edges_finish_all(void);
+void edges_forget_told(void); /* the processor that runs is to be told before the next block */
 void edges_thread(void);
 extern unsigned edges_processors;
 
@@ -247,6 +248,7 @@ bool  tables_has_vectors(u64 pa);
 void  tables_watch_vectors(u64 pa);
 void  tables_stored(const struct walk*, unsigned bytes);
 void  tables_stored_unseen(u32 info, u64 va);
+void  tables_look_again(void); /* stores may have been made that were not seen */
 void  tables_forget(void);
 
 /* ---- Walks ---- */

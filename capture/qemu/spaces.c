@@ -195,7 +195,9 @@ static void tell_control(void)
    vcpu->told_control = vcpu->control;
 }
 
-/* As they are, without a record. */
+/* As they are, without a record. A processor that begins to translate again, after a reset or where the guest turned
+   it off for a while, is a new one to the reader. Firmware runs without
+   translation, and changes nothing of that. */
 void spaces_read_registers(void)
 {
    vcpu->root[0] = register_value(REG_ROOT_0);
@@ -204,12 +206,18 @@ void spaces_read_registers(void)
    vcpu->mode = register_value(REG_MODE);
    vcpu->efer = register_value(REG_EFER);
    vcpu->translates = arch->translates(vcpu);
+   if (vcpu->introduced && !vcpu->translates && vcpu->mode != arch->firmware_mode) {
+      vcpu->introduced = false;
+      vcpu->space = NULL;
+      edges_forget_told();
+   }
 }
 
 /* The processor is new in the stream. */
 void spaces_introduce(void)
 {
    spaces_read_registers();
+   tables_look_again();
    tell(FR_ROOT_0, vcpu->root[0]);
    if (arch->number == FR_AARCH64)
       tell(FR_ROOT_1, vcpu->root[1]);
