@@ -146,7 +146,7 @@ static struct walk walk_tables(u64 va, bool tell)
       if (!word)
          break;
       if (tell)
-         tables_use(at, level, kernel);
+         tables_walk(at, level, shift, va);
       if (!(*word & VALID) || (level == 0 && (*word & 3) != TABLE_OR_PAGE))
          break;
       if (level == 0 || (*word & 3) != TABLE_OR_PAGE) {
@@ -274,7 +274,7 @@ const struct arch aarch64 = {
    .number = FR_AARCH64, .target = "aarch64", .decode = decode, .register_named = register_named, .needs = needs,
    .translates = translates, .walk = walk_tables, .before = before, .trap = vectors_trap, .fault = fault,
    .resume = resume, .vectors = vectors, .root = root_of, .mark = mark, .table = table_of, .use_root = use_root,
-   .lower_entries = lower_entries, .upper_sign = upper_sign, .tag = tag, .soft_bits = ACCESS_FLAG,
+   .lower_entries = lower_entries, .upper_sign = upper_sign, .tag = tag, .soft_bits = ACCESS_FLAG, .format = ~0ULL,
    .status = 0, .call = 8, .stack = 31, .forks = forks,
    .is_call = is_call, .firmware_mode = NO_FIRMWARE, .state_words = { 0, 128 },
 };

@@ -30,7 +30,12 @@ static int      told = -1; /* the processor that the stream is about */
 
 void edges_see_next(void)
 {
-   hot.class = CLASS_NONE;
+   hot.begins = 0;
+}
+
+void edges_forget_told(void)
+{
+   told = -1;
 }
 
 static int index_of(const struct tb* tb, u64 pc)
@@ -185,7 +190,8 @@ static struct vcpu* vcpu_of(const void* state, bool may_be_new)
    return &vcpus[i];
 }
 
-static void take_over(struct vcpu* next, const void* state)
+/* At the begin of a block registers can be read: it may have been reset meanwhile. */
+static void take_over(struct vcpu* next, const void* state, bool begins)
 {
    edges_thread();
    if (vcpu == next) {
@@ -199,6 +205,8 @@ static void take_over(struct vcpu* next, const void* state)
    *hot.reached = vcpu->reached;
    hot.node = &nowhere;
    edges_see_next();
+   if (begins && vcpu->introduced && !vcpu->event.does)
+      spaces_read_registers();
    if (!vcpu->seen || !vcpu->introduced || !vcpu->translates)
       return;
    tell_processor();
@@ -276,11 +284,11 @@ static bool has_pages(struct tb* tb)
 /* The block that runs: the code, at the address where the processor is. */
 static struct tb* at_address(struct code* code)
 {
-   struct tb *last = code->now, *tb = blocks_run(code, register_value(REG_PC));
+   struct tb *last = code->now, *tb = code_run(code, register_value(REG_PC));
    if (tb != last && last->known == tb->known && tb->known != 0 && !code->doubled) {
       code->doubled = true;
       for (struct tb* t = code->tbs; t; t = t->next)
-         blocks_classify(t);
+         code_classify(t);
    }
    return tb;
 }
@@ -291,7 +299,7 @@ struct tb* edges_begin(const void* state, struct code* code)
       return NULL;
    check_untranslated(false);
    if (state != hot.state || !vcpu)
-      take_over(vcpu_of(state, true), state);
+      take_over(vcpu_of(state, true), state, true);
    if (!vcpu->seen)
       meet();
    struct tb* tb = at_address(code);
@@ -325,11 +333,11 @@ struct tb* edges_begin(const void* state, struct code* code)
       vcpu->half = tb->half;
       tell_privilege();
    }
-   if (vcpu->half == CLASS_LOWER && !vcpu->space->entered)
+   if (!vcpu->half && !vcpu->space->entered)
       names_entered(tb->pc);
-   hot.class = vcpu->half;
-   hot.stamp = hot.stamps[vcpu->half];
-   tb->known = hot.stamp;
+   hot.begins = hot.full[vcpu->half];
+   tb->known = hot.begins;
+   code->begins = tb->special ? NO_STAMP : tb->known;
    if (!goes_on)
       return tb;
    check_left(1, 0);
@@ -345,7 +353,7 @@ const struct insn* edges_access(const void* state, const struct insn* insn)
    /* The state is known where generated code makes the reference, as it does here. */
    struct vcpu* now = vcpu_of(state, false);
    if (now && now->seen && now != vcpu)
-      take_over(now, state);
+      take_over(now, state, false);
    if (!hot.tb || !vcpu || !vcpu->translates)
       return NULL;
    /* QEMU tries the instruction again in a block of its own, of which it shows no more than its references. That block

@@ -31,6 +31,7 @@ bool               recording, ending;
 static qemu_plugin_id_t own_id;
 static const char*      status_path;
 static u64              wait_for; /* instructions to go until the recording begins, 0: for a mark */
+static bool             wanted;   /* what was marked last is a begin, and no end */
 static bool             changing; /* what is instrumented */
 
 static void instrument(qemu_plugin_id_t id);
@@ -40,7 +41,7 @@ static void instrument(qemu_plugin_id_t id);
 static void changed(qemu_plugin_id_t id)
 {
    changing = false;
-   recording = !ending;
+   recording = wanted;
    ending = false;
    if (recording)
       check_begin();
@@ -68,7 +69,7 @@ void main_ended(void)
 static void write_status(u64 status)
 {
    char text[24];
-   int  bytes = snprintf(text, sizeof text, "%llu\n", (unsigned long long)(status & 0xffffffff));
+   int  bytes = snprintf(text, sizeof text, "%d\n", (int)status);
    int  fd = status_path ? open(status_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
    if (status_path && (fd < 0 || write(fd, text, bytes) != bytes))
       fail("cannot write status=%s", status_path);
@@ -76,15 +77,19 @@ static void write_status(u64 status)
       close(fd);
 }
 
+/* The last mark counts: others may be executed before QEMU has made its translations anew. */
 void main_mark(int mark)
 {
-   if (mark == MARK_STATUS)
+   if (mark == MARK_STATUS) {
       write_status(register_value(arch->status));
-   else if (mark == MARK_BEGIN && !recording && wait_for == 0)
-      change();
-   else if (mark == MARK_END && recording) {
-      ending = true;
-      edges_see_next();
+   } else if (wait_for == 0) {
+      wanted = mark == MARK_BEGIN;
+      if (wanted && !recording) {
+         change();
+      } else if (!wanted && recording) {
+         ending = true;
+         edges_see_next();
+      }
    }
 }
 
@@ -96,13 +101,14 @@ static void on_wait(unsigned number, void* instrs)
       wait_for -= (u64)instrs;
    } else if (wait_for != 0) {
       wait_for = 0;
+      wanted = true;
       change();
    }
 }
 
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb* tb)
 {
-   blocks_translated(id, tb);
+   code_translated(id, tb);
    if (wait_for != 0)
       qemu_plugin_register_vcpu_tb_exec_cb(tb, on_wait, QEMU_PLUGIN_CB_NO_REGS, (void*)qemu_plugin_tb_n_insns(tb));
 }
@@ -195,7 +201,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
          char* end;
          wait_for = strtoull(value, &end, 10);
          if (strcmp(value, "start") == 0)
-            recording = true;
+            recording = wanted = true;
          else if (strcmp(value, "mark") != 0 && (*end || wait_for == 0))
             refuse(argv[i], "start, mark, or a number of instructions");
       } else if ((value = after(argv[i], "check"))) {
@@ -223,7 +229,12 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
       fail("this QEMU emulates %s; x86_64, aarch64 and riscv64 can be recorded", info->target_name);
    if (info->system.max_vcpus > MAX_VCPUS)
       fail("up to %d virtual processors are asked for; %d can be recorded", info->system.max_vcpus, MAX_VCPUS);
+   if (info->system.max_vcpus > info->system.smp_vcpus)
+      fail("-smp: %d virtual processors, and up to %d later; all are to be there from the begin, without maxcpus",
+           info->system.smp_vcpus, info->system.max_vcpus);
    edges_processors = info->system.smp_vcpus;
+   if (edges_processors > 1 && !blocks_know_processors)
+      fail("%u virtual processors: on this machine one can be recorded, several on x86-64 only", edges_processors);
    if (counts && info->system.max_vcpus > 1)
       fail("argument count=on is not allowed with several virtual processors: QEMU 10.0 spoils its own counts then");
    if (counts)

@@ -7,7 +7,9 @@
    there is one state of all, without locks.
 
      ring.c        the stream: chunks, records, waiting for the reader
-     blocks.c      translation blocks, their execution shapes, the two callbacks that run all the time
+     callbacks.c   what runs at each block and each reference
+     blocks.c      the shapes that executions of translation blocks have
+     code.c        translation blocks, and what is asked of QEMU for each
      edges.c       where an execution ended; processors, exceptions
      tables.c      guest RAM, the tables watched in it
      walk.c        pages that are known
@@ -35,7 +37,8 @@ typedef uint8_t  u8;
 #define ADDRESS_MASK ((1ULL << FR_ADDRESS_BITS) - 1)
 #define MAX_VCPUS    64
 #define MAX_REFS     64   /* most references of a piece of the stream; an execution with more is several */
-#define KNOWN        65536/* pages in each table of known ones */
+#define KNOWN        65536 /* pages in each table of known ones */
+#define STAMP_BITS   19 /* of a stamp, those that fit beside a page number */
 
 /* ---- Blocks ---- */
 
@@ -60,23 +63,34 @@ struct insn {
    u8  length, bytes[15];
 };
 
+/* How an instruction made its first reference last. It does so again, most times: then nothing else need be read. The
+   guesses of a translation lie in front of its struct code, that of the first instruction next to it. */
+struct guess {
+   struct node* from;  /* the state before */
+   struct node* to;    /* and behind it */
+   const u64*   known; /* pages where nothing is to be done for such a reference */
+   u32          info;  /* what QEMU says of the reference */
+   u16          last;  /* greatest offset in a page at which the reference does not cross into the next */
+   u16          index; /* of the instruction */
+};
+
 /* A state of an execution: the references so far. The root of a piece has none. */
 struct node {
    struct node*       next;  /* the last successor seen, never NULL */
-   const struct insn* insn;  /* of its last reference */
-   u32                info;  /* and what QEMU says of that */
-   u32                last;  /* greatest offset in a page at which the reference does not cross into the next */
-   u64*               known; /* pages where nothing is to be done for such a reference */
+   struct guess*      guess; /* of the instruction that made its last reference, */
+   u32                info;  /* and, as in a guess, what QEMU says of that, */
+   u16                last;
+   bool               store;
+   u8                 shift; /* log2 of its bytes */
    u64                word;  /* block word of an execution that ends here and with the translation block; 0: none yet */
    u64                tally;
+   const struct insn* insn;  /* and that itself */
    struct node*       parent;
    struct node*       children;
    struct node*       sibling;
    struct end*        ends;
    u16                depth; /* references so far */
    u16                first; /* first instruction of the piece */
-   u8                 shift;
-   bool               store;
 };
 
 /* Executions that end in a state, before this instruction. */
@@ -86,18 +100,14 @@ struct end {
    u64         word, tally;
 };
 
-/* Classes of translation blocks. Those that need no more than a comparison have the half of the addresses that they are
-   in; others are never what the state of the recorder asks for. */
-enum { CLASS_LOWER, CLASS_UPPER, CLASS_SPECIAL, CLASS_NONE };
-
 /* A translation block at an address. */
 struct tb {
-   u64           class;
-   u64           known;      /* stamp under which it is the one that runs, and its own pages are known */
    struct node   root;       /* of executions from the first instruction on */
    struct code*  code;
    u64           pc, end;
-   u32           half;
+   u64           known;      /* stamp under which it is the one that runs, and its own pages are known */
+   u32           half;       /* of the addresses */
+   bool          special;    /* its begins are always looked at */
    int           vector;     /* the exception that begins here, -1: none */
    struct tb*    next;       /* of the same code, at another address */
    struct tb*    same_start; /* of a bucket of places */
@@ -105,46 +115,71 @@ struct tb {
 };
 
 /* What QEMU translated. It keeps translations by physical address, so one can run at several virtual ones: a library in
-   two processes, or a kernel that began to run where it is loaded. */
+   two processes, or a kernel that began to run where it is loaded. The first fields are one line of the cache. */
 struct code {
-   struct tb*   now;         /* the address at which it ran last */
-   struct tb*   tbs;
-   u64          hash, pc;    /* pc: where it was translated */
-   struct code* chain;       /* of a bucket */
-   u32          instrs, bytes;
-   bool         doubled;     /* it is at two addresses of one space */
-   struct insn  insn[];
+   struct tb*    now;        /* the address at which it ran last */
+   u64           begins;     /* stamp under which that may begin with no more ado */
+   struct node*  ended;      /* the state in which an execution ended last, as a whole, */
+   u64           word, tally;/* and what it is in the stream */
+   u32           instrs, bytes;
+   bool          doubled;    /* it is at two addresses of one space */
+   u64           hash, pc;   /* pc: where it was translated */
+   struct tb*    tbs;
+   struct code*  chain;      /* of a bucket */
+   struct insn   insn[];
 };
+#define NO_STAMP (~0ULL)
 
-/* What the two callbacks use all the time. */
+static inline struct guess* guess_of(const struct code* code, unsigned index)
+{
+   return (struct guess*)code - 1 - index;
+}
+
+static inline const struct insn* insn_of(const struct guess* g)
+{
+   return &((const struct code*)(g + 1 + g->index))->insn[g->index];
+}
+
+/* What the callbacks use all the time. */
 struct hot {
    u64*         at;       /* the next word */
+   struct node* node;
+   u64          stamps[2];/* of both halves, in the place behind page numbers */
    u64*         head;     /* block word of the piece in progress, NULL: none */
    u64*         limit;    /* a block that begins behind it may not fit */
-   struct node* node;
-   struct tb*   tb;
-   struct code* code;     /* of tb */
+   u64          begins;   /* stamp of the half that runs, 0: the next block is to be looked at */
    u64*         reached;  /* the code whose last instruction the processor began */
-   u64          class;    /* of blocks that may begin with no more ado */
-   u64          stamp;    /* of the half that runs, 0: to be looked up */
-   u64          stamps[2];/* of both, in the place behind page numbers */
-   u64          full[2];  /* of both */
+   struct code* code;     /* of tb */
+   struct tb*   tb;
    u64          tally;
    const void*  state;    /* QEMU's of the processor that runs */
+   u64          full[2];  /* stamps of both halves */
    bool         checks_all;
-};
+} __attribute__((aligned(64)));
 extern struct hot  hot;
 extern struct node nowhere; /* is no successor, and has none */
 
-void       blocks_translated(qemu_plugin_id_t, struct qemu_plugin_tb*);
-struct tb* blocks_at(u64 pc, struct tb* after); /* those that begin there, one after the other */
-struct tb* blocks_run(struct code*, u64 pc);    /* the code runs at this address */
-void       blocks_classify(struct tb*);
-void       blocks_open(struct tb*, unsigned first);
-void       blocks_close(unsigned end);          /* the piece ends before this instruction */
-void       blocks_split(void);
-void       blocks_zeroed(const struct insn*, u64 va, unsigned bytes);
-unsigned   blocks_done(void);
+struct node* blocks_successor(struct node*, const struct insn*, u32 info);
+void         blocks_open(struct tb*, unsigned first);
+void         blocks_close(unsigned end); /* the piece ends before this instruction */
+void         blocks_split(void);
+void         blocks_zeroed(const struct insn*, u64 va, unsigned bytes);
+unsigned     blocks_done(void);
+
+/* ---- Callbacks ---- */
+
+extern const bool blocks_know_processors; /* which one runs, of several */
+void   callbacks_block(unsigned vcpu, void* code);
+void   callbacks_last(unsigned vcpu, void* code); /* the last instruction begins */
+mem_cb callbacks_access(const struct insn*);      /* with its guess */
+
+/* ---- Translations ---- */
+
+void*      keep(size_t bytes, size_t alignment); /* memory of zeros, for good */
+void       code_translated(qemu_plugin_id_t, struct qemu_plugin_tb*);
+struct tb* code_at(u64 pc, struct tb* after); /* those that begin there, one after the other */
+struct tb* code_run(struct code*, u64 pc);    /* it runs at this address */
+void       code_classify(struct tb*);
 
 /* ---- Edges, processors ---- */
 
@@ -161,7 +196,7 @@ struct vcpu {
    bool          translates; /* 64-bit paging is on */
    const void*   state;      /* QEMU's */
    u64           reached;    /* the code whose last instruction it began, while another runs */
-   u64           root[2], control, mode, efer;
+   u64           root[2], control, mode, efer, told_control;
    struct space* space;
    unsigned      half;
    struct event  event;
@@ -182,6 +217,7 @@ void edges_special(const struct insn*);
 void edges_after(const struct insn*); /* the one before it was such one */
 void edges_see_next(void);   /* the next block begins through edges_begin */
 void edges_finish_all(void);
+void edges_forget_told(void); /* the processor that runs is to be told before the next block */
 void edges_thread(void);
 extern unsigned edges_processors;
 
@@ -191,7 +227,10 @@ struct frame {
    u64           word[512]; /* as told last */
    struct space* owner;     /* of the lower half, the first that was seen */
    struct space* spaces;    /* whose root is here */
+   u64           first;     /* address of what its first entry leads to, in units of 2^shift bytes */
+   u8            shift;     /* 0: not known */
    u8            levels;    /* bit of each level at which it was used, bit 0: the last */
+   bool          several;   /* it is at several addresses */
    bool          watched, kernel, shared, vectors;
 };
 
@@ -206,19 +245,23 @@ u64*  tables_word(u64 pa);  /* NULL: no RAM */
 u64   tables_place(u64 pa); /* in RAM, ~0: none */
 void  walk_has_ram(u64 bytes);
 struct frame* tables_use(u64 pa, int level, bool kernel);
+void  tables_walk(u64 pa, int level, unsigned shift, u64 va); /* this entry, for 2^shift bytes, is on the way to va */
 bool  tables_watched(u64 pa);
 bool  tables_has_vectors(u64 pa);
 void  tables_watch_vectors(u64 pa);
 void  tables_stored(const struct walk*, unsigned bytes);
 void  tables_stored_unseen(u32 info, u64 va);
+void  tables_look_again(void); /* stores may have been made that were not seen */
 void  tables_forget(void);
 
 /* ---- Walks ---- */
 
-extern u64 known_loads[KNOWN], known_stores[KNOWN];
+enum { LOADS, STORES };
+extern u64 known[2][KNOWN]; /* of each the page and its stamp */
 
 u64  canonical(u64 va);
 void walk_known_clear(void);
+bool walk_forget(u64 page, u64 pages); /* false: not done, as they are many or run */
 void walk_forget_stores(u64 place);
 bool walk_fetch(u64 pc);
 void walk_access(u32 info, u64 va, unsigned bytes, bool store, struct walk to[2]);
@@ -267,6 +310,7 @@ struct arch {
    const char*  target;
    const int*   needs;     /* registers, -1 behind the last */
    u64          soft_bits; /* of an entry, which say nothing of where it leads */
+   u64          format;    /* bits of FR_CONTROL that decide where tables lead */
    int          status, call, stack; /* registers: a mark's exit status, number of a call, stack pointer */
    const int*   forks;     /* calls that make a child, 0 behind the last */
    bool (*is_call)(u32 bytes); /* that end so */

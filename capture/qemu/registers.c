@@ -75,8 +75,8 @@ void vectors_add(u64 pc, int number)
       fail("no memory for a vector");
    *v = (struct vector){ pc, number, vectors[(pc >> 3) % BUCKETS] };
    vectors[(pc >> 3) % BUCKETS] = v;
-   for (struct tb* tb = blocks_at(pc, NULL); tb; tb = blocks_at(pc, tb)) {
+   for (struct tb* tb = code_at(pc, NULL); tb; tb = code_at(pc, tb)) {
       tb->vector = number;
-      blocks_classify(tb);
+      code_classify(tb);
    }
 }

@@ -147,7 +147,6 @@ static u64 frame_in(u64 word)
 static struct walk walk_tables(u64 va, bool tell)
 {
    u64  table = root_of(vcpu->root[0]);
-   bool kernel = va >> 63;
    for (int level = levels() - 1; level >= 0; level--) {
       unsigned shift = 12 + 9 * level;
       u64      at = table + (va >> shift & 511) * 8;
@@ -155,7 +154,7 @@ static struct walk walk_tables(u64 va, bool tell)
       if (!word)
          break;
       if (tell)
-         tables_use(at, level, kernel);
+         tables_walk(at, level, shift, va);
       if (!(*word & VALID))
          break;
       if (*word & READ_WRITE_EXECUTE) {

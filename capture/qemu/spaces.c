@@ -14,9 +14,8 @@
 
 #include "recorder.h"
 
-#define BUCKETS    4096
-#define STAMP_BITS 19 /* of those that fit beside a page number */
-#define HALVES     16
+#define BUCKETS 4096
+#define HALVES  16
 
 static struct space* spaces[BUCKETS]; /* by root */
 static u32           numbers;
@@ -73,7 +72,6 @@ static void refresh(void)
    } while (before != all);
    for (unsigned half = 0; half < 2; half++)
       hot.stamps[half] = hot.full[half] << (64 - STAMP_BITS);
-   hot.stamp = 0;
    edges_see_next();
 }
 
@@ -191,7 +189,15 @@ static void tell(enum fr_register which, u64 value)
    payload[1] = value;
 }
 
-/* As they are, without a record. */
+static void tell_control(void)
+{
+   tell(FR_CONTROL, vcpu->control);
+   vcpu->told_control = vcpu->control;
+}
+
+/* As they are, without a record. A processor that begins to translate again, after a reset or where the guest turned
+   it off for a while, is a new one to the reader. Firmware runs without
+   translation, and changes nothing of that. */
 void spaces_read_registers(void)
 {
    vcpu->root[0] = register_value(REG_ROOT_0);
@@ -200,17 +206,23 @@ void spaces_read_registers(void)
    vcpu->mode = register_value(REG_MODE);
    vcpu->efer = register_value(REG_EFER);
    vcpu->translates = arch->translates(vcpu);
+   if (vcpu->introduced && !vcpu->translates && vcpu->mode != arch->firmware_mode) {
+      vcpu->introduced = false;
+      vcpu->space = NULL;
+      edges_forget_told();
+   }
 }
 
 /* The processor is new in the stream. */
 void spaces_introduce(void)
 {
    spaces_read_registers();
+   tables_look_again();
    tell(FR_ROOT_0, vcpu->root[0]);
    if (arch->number == FR_AARCH64)
       tell(FR_ROOT_1, vcpu->root[1]);
    if (arch->number != FR_RISCV64)
-      tell(FR_CONTROL, vcpu->control);
+      tell_control();
    enter();
 }
 
@@ -227,9 +239,12 @@ void spaces_after(void)
    if (!vcpu->introduced)
       return;
    if (e->does & DOES_CONTROL) {
-      tell(FR_CONTROL, vcpu->control);
-      spaces_all_changed();
-      refresh();
+      u64 before = vcpu->told_control;
+      tell_control();
+      if ((before ^ vcpu->control) & arch->format) {
+         spaces_all_changed();
+         refresh();
+      }
    }
    if (e->does & DOES_ROOT_1) {
       tell(FR_ROOT_1, vcpu->root[1]);

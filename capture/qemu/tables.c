@@ -6,6 +6,7 @@
 /* Guest RAM, as QEMU has it in this process, and the frames in it that are watched as page tables: the reader has their
    words, and each store to them is told. */
 
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,18 +26,22 @@ static u8* ram;
 static u64 ram_bytes, base, low_bytes; /* the first low_bytes are at base, others from HIGH on */
 static struct frame** frames;          /* by place in RAM */
 
+/* By the value of -machine or -M. */
 static bool is_q35(void)
 {
-   char  text[65536];
-   FILE* file = fopen("/proc/self/cmdline", "r");
-   if (!file)
-      return false;
-   size_t bytes = fread(text, 1, sizeof text - 1, file);
-   fclose(file);
-   for (size_t i = 0; i < bytes; i++)
-      text[i] = text[i] ? text[i] : ' ';
-   text[bytes] = 0;
-   return strstr(text, "q35") != NULL;
+   char*  word = NULL;
+   size_t room = 0;
+   bool   found = false, behind = false;
+   FILE*  file = fopen("/proc/self/cmdline", "r");
+   while (file && getdelim(&word, &room, 0, file) > 0) {
+      found |= behind && strstr(word, "q35");
+      const char* name = word + (word[0] == '-') + (word[0] == '-' && word[1] == '-');
+      behind = name != word && (strcmp(name, "machine") == 0 || strcmp(name, "M") == 0);
+   }
+   free(word);
+   if (file)
+      fclose(file);
+   return found;
 }
 
 void tables_find_ram(void)
@@ -160,6 +165,19 @@ struct frame* tables_use(u64 pa, int level, bool kernel)
    return f;
 }
 
+void tables_walk(u64 pa, int level, unsigned shift, u64 va)
+{
+   u64           at = canonical(va);
+   struct frame* f = tables_use(pa, level, at >> (FR_ADDRESS_BITS - 1));
+   u64           first = (at >> shift) - (pa >> 3 & 511);
+   if (!f)
+      return;
+   if (f->shift != 0 && (f->shift != shift || f->first != first))
+      f->several = true;
+   f->first = first;
+   f->shift = shift;
+}
+
 /* A frame with vectors: stores to it are seen, and not told. */
 void tables_watch_vectors(u64 pa)
 {
@@ -176,51 +194,62 @@ bool tables_has_vectors(u64 pa)
    return f && f->vectors;
 }
 
+static void forget(struct frame* f)
+{
+   f->watched = false;
+   f->levels = f->shift = 0;
+   f->owner = NULL;
+   f->several = f->shared = f->kernel = false;
+}
+
+/* Pages from one on. */
+struct pages { u64 from, count; };
+
+/* Those to which an entry leads, none where that is not known. */
+static struct pages pages_of(const struct frame* f, unsigned entry)
+{
+   if (f->shift == 0 || f->several)
+      return (struct pages){ 0, 0 };
+   return (struct pages){ (f->first + entry) << (f->shift - 12), 1ULL << (f->shift - 12) };
+}
+
 /* A table that no entry names any more. Its frame may become anything. */
-static void unwatch(struct frame* f)
+static void unwatch(struct frame* f, struct pages forgotten)
 {
    if (!f || !f->watched)
       return;
+   struct pages own = pages_of(f, 0);
    f->watched = false;
-   spaces_changed(f);
-   f->levels = 0;
-   f->owner = NULL;
-   f->shared = f->kernel = false;
+   if (own.count == 0 || own.from - forgotten.from >= forgotten.count)
+      spaces_changed(f);
+   forget(f);
 }
 
-/* The program has stored here. */
-void tables_stored(const struct walk* to, unsigned bytes)
+/* Words of a watched frame are others than they were. */
+static void words_changed(struct frame* f, u64 pa, unsigned from, unsigned end)
 {
-   struct frame* f = to->found ? frame_at(to->pa) : NULL;
-   if (!f)
-      return;
-   if (f->vectors)
-      vectors_stored = true, edges_see_next();
-   if (!f->watched)
-      return;
-   unsigned   from = (to->pa & 4095) / 8, end = ((to->pa & 4095) + bytes + 7) / 8;
-   const u64* now = tables_word(to->pa & ~4095ULL);
-   if (memcmp(now + from, f->word + from, (end - from) * 8) == 0)
-      return;
-   if (hot.head)
-      blocks_split();
-   bool changed = false;
+   const u64* now = tables_word(pa & ~4095ULL);
+   bool       changed = false;
    for (unsigned i = from; i < end && f->levels > 1; i++) {
       u64 before = f->word[i];
       if ((before & 1) == 0 || ((before ^ now[i]) & ~arch->soft_bits) == 0)
          continue;
-      changed = true;
+      struct pages led = pages_of(f, i);
+      if (led.count == 0 || !walk_forget(led.from, led.count)) {
+         led.count = 0;
+         changed = true;
+      }
       for (int level = 1; level < 8; level++) {
          u64 bytes_below = 0, child = f->levels >> level & 1 ? arch->table(before, level, &bytes_below) : 0;
          for (u64 at = 0; child && at < bytes_below; at += 4096)
-            unwatch(frame_at(child + at));
+            unwatch(frame_at(child + at), led);
       }
    }
-   tell(f, to->pa, from, end);
+   tell(f, pa, from, end);
    if (changed)
       spaces_changed(f);
    if (f->spaces && spaces_root_stored(f))
-      unwatch(f);
+      unwatch(f, (struct pages){ 0, 0 });
 }
 
 /* A store that is not recorded: while paging was off, or by firmware. */
@@ -234,14 +263,42 @@ void tables_stored_unseen(u32 info, u64 va)
    tables_stored(&to, bytes < in_first ? bytes : in_first);
 }
 
+static bool differ(const struct frame* f, u64 pa, unsigned from, unsigned end)
+{
+   return memcmp(tables_word(pa & ~4095ULL) + from, f->word + from, (end - from) * 8) != 0;
+}
+
+/* The program has stored here. */
+void tables_stored(const struct walk* to, unsigned bytes)
+{
+   struct frame* f = to->found ? frame_at(to->pa) : NULL;
+   if (!f)
+      return;
+   if (f->vectors)
+      vectors_stored = true, edges_see_next();
+   unsigned from = (to->pa & 4095) / 8, end = ((to->pa & 4095) + bytes + 7) / 8;
+   if (!f->watched || !differ(f, to->pa, from, end))
+      return;
+   if (hot.head)
+      blocks_split();
+   words_changed(f, to->pa, from, end);
+}
+
+/* Between blocks. What a processor stores without paging is not seen, nor is what QEMU itself stores at a reset. */
+void tables_look_again(void)
+{
+   for (u64 i = 0; i < ram_bytes >> 12; i++) {
+      u64 place = i << 12, pa = place < low_bytes ? base + place : HIGH + place - low_bytes;
+      if (frames[i] && frames[i]->watched && differ(frames[i], pa, 0, 512))
+         words_changed(frames[i], pa, 0, 512);
+   }
+   vectors_stored = true;
+}
+
 void tables_forget(void)
 {
    for (u64 i = 0; i < ram_bytes >> 12; i++)
-      if (frames[i]) {
-         frames[i]->watched = false;
-         frames[i]->levels = 0;
-         frames[i]->owner = NULL;
-         frames[i]->shared = frames[i]->kernel = false;
-      }
+      if (frames[i])
+         forget(frames[i]);
    walk_known_clear();
 }

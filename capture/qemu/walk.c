@@ -14,9 +14,14 @@
 
 #include "recorder.h"
 
-u64 known_loads[KNOWN], known_stores[KNOWN];
+#define FETCHED 65536
 
-/* The pages in known_stores, in a list for each frame that has some. Places are numbered from 1. */
+u64 known[2][KNOWN];
+
+/* Pieces of memory of 512 pages in which code may have run, by their numbers. */
+static u8 fetched[FETCHED];
+
+/* The pages in known[STORES], in a list for each frame that has some. Places are numbered from 1. */
 static u32* frame_pages;                          /* the first, by place in RAM; 0: none */
 static struct { u32 frame, next, before; } links[KNOWN + 1];
 
@@ -29,8 +34,8 @@ void walk_has_ram(u64 bytes)
 
 void walk_known_clear(void)
 {
-   memset(known_loads, 0xff, sizeof known_loads);
-   memset(known_stores, 0xff, sizeof known_stores);
+   memset(known, 0xff, sizeof known);
+   memset(fetched, 0, sizeof fetched);
    spaces_all_changed();
 }
 
@@ -49,7 +54,7 @@ static void know_store(u64 page, u64 key, u64 place)
    u32 at = page % KNOWN + 1, frame = place >> 12;
    if (place == ~0ULL)
       return;
-   known_stores[at - 1] = key;
+   known[STORES][at - 1] = key;
    unlink_store(at);
    links[at].frame = frame;
    links[at].next = frame_pages[frame];
@@ -61,7 +66,22 @@ static void know_store(u64 page, u64 key, u64 place)
 void walk_forget_stores(u64 place)
 {
    for (u32 at = frame_pages[place >> 12]; at; at = links[at].next)
-      known_stores[at - 1] = ~0ULL;
+      known[STORES][at - 1] = ~0ULL;
+}
+
+/* These lead elsewhere now. Blocks are known under stamps, not in the tables here. */
+bool walk_forget(u64 page, u64 pages)
+{
+   if (pages > KNOWN / 8)
+      return false;
+   for (u64 p = page; p < page + pages; p += 512)
+      if (fetched[(p >> 9) % FETCHED])
+         return false;
+   for (u64 p = page; p < page + pages; p++)
+      for (unsigned i = 0; i < 2; i++)
+         if ((known[i][p % KNOWN] ^ p) << STAMP_BITS == 0)
+            known[i][p % KNOWN] = ~0ULL;
+   return true;
 }
 
 u64 canonical(u64 va)
@@ -77,7 +97,8 @@ static u64 key_of(u64 page)
 /* Before a block runs. False: its page is not in the tables. */
 bool walk_fetch(u64 pc)
 {
-   u64 page = canonical(pc) >> 12, *slot = &known_loads[page % KNOWN];
+   u64 page = canonical(pc) >> 12, *slot = &known[LOADS][page % KNOWN];
+   fetched[(page >> 9) % FETCHED] = 1;
    if (*slot == key_of(page))
       return true;
    struct walk to = arch->walk(pc, true);
@@ -127,7 +148,7 @@ void walk_access(u32 info, u64 va, unsigned bytes, bool store, struct walk to[2]
       if (!to[i].found)
          continue;
       if (!store)
-         known_loads[page % KNOWN] = key_of(page);
+         known[LOADS][page % KNOWN] = key_of(page);
       if (store && !tables_watched(to[i].pa) && !tables_has_vectors(to[i].pa))
          know_store(page, key_of(page), tables_place(to[i].pa));
    }

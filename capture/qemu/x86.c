@@ -183,7 +183,6 @@ static unsigned levels(void)
 static struct walk walk_tables(u64 va, bool tell)
 {
    u64  table = root_of(vcpu->root[0]);
-   bool kernel = va >> 63;
    for (int level = levels() - 1; level >= 0; level--) {
       unsigned shift = 12 + 9 * level;
       u64      at = table + (va >> shift & 511) * 8;
@@ -191,7 +190,7 @@ static struct walk walk_tables(u64 va, bool tell)
       if (!word)
          break;
       if (tell)
-         tables_use(at, level, kernel);
+         tables_walk(at, level, shift, va);
       if (!(*word & PRESENT))
          break;
       if (level == 0 || (level <= 2 && *word & LARGE)) {
@@ -287,6 +286,7 @@ const struct arch x86 = {
    .translates = translates, .walk = walk_tables, .before = before, .trap = vectors_trap, .fault = fault,
    .resume = resume, .vectors = vectors, .root = root_of, .mark = mark, .table = table_of, .use_root = use_root,
    .lower_entries = lower_entries, .upper_sign = upper_sign, .tag = tag, .soft_bits = ACCESSED | DIRTY,
+   .format = 1ULL << CR4_LA57,
    .status = RDI, .call = 0, .stack = RSP, .forks = forks,
    .is_call = is_call, .firmware_mode = NO_FIRMWARE, .state_words = { 0, 128 },
 };

@@ -33,7 +33,7 @@
 #define FARREACH_STREAM_H
 
 #define FR_MAGIC        0x31484341455252ULL /* in control and in every ring */
-#define FR_VERSION      7
+#define FR_VERSION      8
 
 #define FR_CHUNKS       8
 #define FR_CHUNK_WORDS  32768

@@ -48,7 +48,7 @@ pub fn put(tree: &mut Tree, path: &Path, arch: Arch) -> Result<()> {
                 programs.push(path.clone());
             }
         }
-    } else {
+    } else if path.is_file() {
         programs.push(path.to_owned());
     }
     let mut needed = BTreeSet::new();

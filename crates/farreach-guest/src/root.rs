@@ -134,6 +134,10 @@ fn find_command(tree: &mut Tree, guest: &Guest, say: &dyn Fn(&str)) -> Result<()
         return Ok(());
     }
     let shown = name.to_string_lossy();
+    if has_slash && tree.find(guest.directory.join(name)).is_some() {
+        return Err(NotFound(format!("'{shown}' in the root of the guest is no program that can be started")))
+            .context("command");
+    }
     let found = host::find(name, &guest.directory).filter(|_| host::runs(guest.arch));
     let Some(path) = found else {
         let here = match host::runs(guest.arch) {

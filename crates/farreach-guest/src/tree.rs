@@ -1,7 +1,7 @@
 //! The files of a guest's root, before they are written into an archive.
 
 use farreach_types::{Context, Result, ensure};
-use rustix::fs::{major, minor};
+use rustix::fs::{major, minor, statfs};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
@@ -212,6 +212,7 @@ impl Tree {
     /// Something cannot be read.
     pub fn put_folder(&mut self, from: &Path, to: &Path) -> Result<()> {
         let place = || from.display().to_string();
+        refuse_kernel_files(from)?;
         let mut names = fs::read_dir(from)
             .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<Vec<_>>>())
             .with_context(place)?;
@@ -267,14 +268,26 @@ impl Tree {
                     self.put(&at, entry);
                 }
             }
+            refuse_kernel_files(&at)?;
             if at.is_dir() {
                 self.put_folder(&at.clone(), &at)?;
-            } else {
+            } else if at.is_file() {
+                // Only these: to open a pipe is to wait for who writes into it.
                 fs::File::open(&at).with_context(|| at.display().to_string())?;
             }
             return Ok(());
         }
     }
+}
+
+/// Refuses what the kernel makes when it is read: it has no length, and would be an empty file in the guest.
+fn refuse_kernel_files(path: &Path) -> Result<()> {
+    const KERNELS: [(u64, &str); 2] = [(0x9fa0, "proc"), (0x6265_6572, "sysfs")];
+    let about = statfs(path).with_context(|| path.display().to_string())?;
+    let found = KERNELS.iter().find(|(magic, _)| about.f_type as u64 == *magic);
+    let name = found.map_or("", |(_, name)| name);
+    ensure!(found.is_none(), "{}: it is of this machine's kernel ({name}); a guest has its own", path.display());
+    Ok(())
 }
 
 /// The names in a path, and `..`.
@@ -348,5 +361,19 @@ mod tests {
         tree.put_same(&path("lib64/x.so")).unwrap();
         assert!(tree.find(path("lib64/x.so")).is_some() && tree.find(path("lib")).is_none());
         assert!(tree.put_same(&path("none")).is_err());
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_opened_and_what_is_the_kernels_is_refused() {
+        let here = tempfile::tempdir().unwrap();
+        let pipe = here.path().canonicalize().unwrap().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        let mut tree = Tree::default();
+        tree.put_same(&pipe).unwrap(); // And does not wait.
+        assert_eq!(tree.find(&pipe).unwrap().mode & KIND, 0o010_000);
+        for path in ["/proc", "/proc/cpuinfo", "/sys/kernel"] {
+            let why = tree.put_same(Path::new(path)).unwrap_err().to_string();
+            assert!(why.contains("of this machine's kernel"), "{why}");
+        }
     }
 }

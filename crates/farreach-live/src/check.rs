@@ -60,12 +60,14 @@ pub fn check_program(name: &OsStr) -> Result<PathBuf, Refusal> {
             Some(interpreter) => file = interpreter,
             // Files that the system would run, but Valgrind would not, or with other arguments.
             None if depth > 1 => {
-                return refuse_it("a script whose interpreter is a script; only programs can be the interpreter");
+                return refuse_it(&format!(
+                    "a script whose interpreter is a script; only programs can be the interpreter; {OTHERS}"
+                ));
             }
             None if depth == 1 && file.is_relative() => {
-                return refuse_it(
-                    "a script whose interpreter is not an absolute path; only absolute paths are recorded",
-                );
+                return refuse_it(&format!(
+                    "a script whose interpreter is not an absolute path; only absolute paths are recorded; {OTHERS}"
+                ));
             }
             None => return Ok(path),
         }
@@ -89,7 +91,11 @@ fn check_file(path: &Path, needed: &str) -> Result<Option<PathBuf>, Why> {
         return Err((false, "neither an x86-64 ELF file nor a script that begins with #!".into()));
     }
     if !is_x86_64(&head) {
-        let others = if is_aarch64(&head) { format!("; {OTHERS}, with --arch aarch64") } else { String::new() };
+        let others = match machine_of(&head) {
+            Some((1, 3)) => format!("; {OTHERS}"),
+            Some((2, 183)) => format!("; {OTHERS}, with --arch aarch64"),
+            _ => String::new(),
+        };
         return Err((false, format!("an ELF file, but not for x86-64; only x86-64 is recorded{others}")));
     }
     let linker = linker_of(&file).ok_or((false, "an ELF file that is no program, or cut off".into()))?;
@@ -124,12 +130,16 @@ fn open(path: &Path, needed: &str) -> Result<(File, u32), Why> {
     Ok((file, meta.mode()))
 }
 
-fn is_aarch64(head: &[u8]) -> bool {
-    matches!(head, [0x7f, b'E', b'L', b'F', 2, 1, ..]) && head.get(18..20) == Some(&[183, 0])
+/// The class of a little-endian ELF file (1: 32 bits, 2: 64) and its machine: 3 is x86, 62 x86-64, 183 AArch64.
+fn machine_of(head: &[u8]) -> Option<(u8, u8)> {
+    match head {
+        [0x7f, b'E', b'L', b'F', class, 1, ..] if head.get(19) == Some(&0) => Some((*class, head[18])),
+        _ => None,
+    }
 }
 
 fn is_x86_64(head: &[u8]) -> bool {
-    matches!(head, [0x7f, b'E', b'L', b'F', 2, 1, ..]) && head.get(18..20) == Some(&[62, 0])
+    machine_of(head) == Some((2, 62))
 }
 
 /// The interpreter that the first line of a script names, as the system finds it.

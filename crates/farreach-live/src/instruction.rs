@@ -12,6 +12,8 @@ pub struct Named {
     pub bytes: String,
     /// The feature that it needs and this processor does not have, as manuals call it.
     pub missing: Option<String>,
+    /// Whether the processor of a guest has it, as far as is known: QEMU's `max`.
+    pub emulated: bool,
 }
 
 /// The first instruction of `code`; `None` if there is none, for any processor.
@@ -26,8 +28,20 @@ pub fn name(code: &[u8]) -> Option<Named> {
         mnemonic: format!("{:?}", instruction.mnemonic()).to_lowercase(),
         bytes: bytes.join(" "),
         missing: missing.map(|feature| format!("{feature:?}")),
+        emulated: instruction.cpuid_features().iter().all(|feature| EMULATED.contains(feature)),
     })
 }
+
+/// What QEMU's processor `max` has of that which the recorder may lack. It has no AVX-512, GFNI and XSAVEC.
+const EMULATED: &[CpuidFeature] = &[
+    CpuidFeature::FSGSBASE,
+    CpuidFeature::CLWB,
+    CpuidFeature::RDPID,
+    CpuidFeature::SHA,
+    CpuidFeature::SSE4A,
+    CpuidFeature::VAES,
+    CpuidFeature::XSAVEOPT,
+];
 
 /// Whether this processor has a feature; `None` if that is not looked for.
 fn has(feature: CpuidFeature) -> Option<bool> {
@@ -81,6 +95,9 @@ mod tests {
             let named = name(code).expect(mnemonic);
             assert_eq!((named.mnemonic.as_str(), named.bytes.as_str()), (mnemonic, bytes));
         }
+        let emulated = |code: &[u8]| name(code).unwrap().emulated;
+        assert!(emulated(&[0x0f, 0x38, 0xcc, 0xc1]) && emulated(&[0xc4, 0xe2, 0x75, 0xdc, 0xc1]));
+        assert!(!emulated(&[0x0f, 0xc7, 0x20]) && !emulated(&[0x62, 0xf1, 0xfd, 0x48, 0x58, 0xc1]));
         let nop = name(&[0x90]).unwrap();
         assert_eq!((nop.mnemonic.as_str(), nop.missing), ("nop", None));
     }

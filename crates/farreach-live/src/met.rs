@@ -33,19 +33,22 @@ impl Told {
                 );
                 let advice = match named.missing {
                     Some(feature) => format!("this processor does not have it either ({feature})"),
+                    None if named.emulated => "'farreach trap' runs it natively, 'farreach guest run' in QEMU".into(),
                     None => "'farreach trap' runs it natively".into(),
                 };
                 (what, Some(advice))
             }
             LimitKind::SystemCall => {
                 let unknown = text.ends_with("ENOSYS");
-                let advice = unknown.then(|| "as on an older kernel: most programs have a fallback".into());
+                let advice =
+                    "as on an older kernel: most programs have a fallback; 'farreach guest run' has a real kernel";
+                let advice = unknown.then(|| advice.into());
                 (format!("{} {text}", call_name(self.at)), advice)
             }
             LimitKind::Addresses => {
                 (text.to_string(), Some("'farreach trap' and 'farreach guest run' have all addresses".into()))
             }
-            LimitKind::Exec => (text.to_string(), None),
+            LimitKind::Exec => (text.to_string(), Some("'farreach guest run' executes it".into())),
             LimitKind::Record => (text.to_string(), None),
         })
     }
@@ -99,12 +102,20 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_is_not_executed_is_executed_in_a_guest() {
+        let mut met = Met::default();
+        met.add(&told(LimitKind::Exec, 0, &[], "/bin/su was not executed: it is set-user-ID"), 1, "/bin/sh", 1);
+        assert_eq!(met.all[0].advice.as_deref(), Some("'farreach guest run' executes it"));
+    }
+
+    #[test]
     fn an_instruction_is_the_limit_of_the_recorder_only_if_it_is_one() {
         let mut met = Met::default();
         met.add(&told(LimitKind::Instruction, 0x1000, &[0x06, 0x90], "main of a"), 1, "a", 1);
         assert_eq!(met.all, []);
         met.add(&told(LimitKind::Instruction, 0x1000, &[0xf3, 0x48, 0x0f, 0xae, 0xc0], "main of a"), 1, "a", 1);
         assert_eq!(met.all[0].what, "the recorder cannot run rdfsbase (f3 48 0f ae c0) at 0x1000, main of a: SIGILL");
-        assert_eq!(met.all[0].advice.as_deref(), Some("'farreach trap' runs it natively"));
+        let advice = "'farreach trap' runs it natively, 'farreach guest run' in QEMU";
+        assert_eq!(met.all[0].advice.as_deref(), Some(advice));
     }
 }

@@ -154,6 +154,10 @@ impl Recorded {
         let told = report.system.and_then(|system| system.guest_status);
         match told {
             _ if report.interrupted.is_some() => program::exit_code(report),
+            _ if self.is_system() && report.counts.instructions == 0 => {
+                note("nothing was recorded: the system ended before it came to where recording begins (--from)");
+                ExitCode::from(program::FAILED)
+            }
             Some(status) => ExitCode::from(status as u8),
             None if self.guest.is_some() => {
                 note("the guest ended without the exit status of its command: see what it said on its console");

@@ -97,6 +97,42 @@ fn a_guest_is_recorded_checked_and_simulated() {
     }
 }
 
+/// The bytes of a trace without those that may differ: the folder of the run and the date in its header, and the sum of
+/// the header behind it.
+fn without_date(trace: &str) -> Vec<u8> {
+    const HEAD: usize = 16;
+    let bytes = std::fs::read(trace).unwrap();
+    let end = HEAD + u32::from_le_bytes(bytes[12..HEAD].try_into().unwrap()) as usize;
+    let mut header: Value = serde_json::from_slice(&bytes[HEAD..end]).unwrap();
+    header["date"].take();
+    let arguments = header["arguments"].as_array_mut().unwrap();
+    let at = arguments.iter().position(|argument| argument == "-initrd").unwrap() + 1;
+    arguments[at].take();
+    [&bytes[..HEAD], header.to_string().as_bytes(), &bytes[end + 8..]].concat()
+}
+
+#[test]
+fn two_recordings_of_a_guest_are_equal_byte_for_byte() {
+    if !boots() {
+        return;
+    }
+    // Interrupts of the timer, processes on all processors, random numbers, the time.
+    let script = "for i in 1 2 3 4 5; do ls -lR /proc/self /sys/kernel/mm > /dev/null & done; wait; sleep 0.1; \
+                  cat /proc/interrupts /proc/uptime /proc/sys/kernel/random/uuid";
+    for [arch, processors] in [["x86_64", "1"], ["x86_64", "2"], ["aarch64", "2"]] {
+        let dir = Dir::new();
+        let [one, other] = ["one.frt", "other.frt"].map(|name| {
+            let trace = dir.path(name);
+            let words = ["guest", "record", "--arch", arch, "--processors", processors, "-o", &trace, "--"];
+            let ran = run(&[&words[..], &["sh", "-c", script]].concat());
+            assert!(ran.status == 0 && ran.out.contains("interrupts"), "{}{}", ran.out, ran.err);
+            (ran.out, without_date(&trace))
+        });
+        assert_eq!(one.0, other.0);
+        assert!(one.1.len() > 100_000 && one.1 == other.1, "{arch}, {processors} processors: two traces differ");
+    }
+}
+
 #[test]
 fn an_interrupt_of_a_guest_keeps_what_was_seen() {
     if !boots() {

@@ -14,6 +14,7 @@ use super::super::process::Process;
 use super::{Exit, Recorder, UNBORN};
 
 const FAILED: &str = "the recorder itself failed";
+const CUT_SHORT: &str = "QEMU ended without an end of its stream";
 /// Signals by which a program ends that goes wrong.
 const CRASHES: [i32; 5] = [libc::SIGABRT, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
 
@@ -90,7 +91,12 @@ impl Recorder {
             if let Some(limit) = limits::soft(Limit::AddressSpace).filter(|_| why.contains("out of memory")) {
                 why.push_str(&format!("\nthe limit of its addresses is {} KiB (ulimit -v)", limit >> 10));
             }
-            let what = if self.system.is_some() { "QEMU ended without an end of its stream" } else { FAILED };
+            let what = match self.wait() {
+                _ if self.system.is_none() => FAILED.to_owned(),
+                Ok(Exit::Signal(signal)) => format!("{CUT_SHORT}, by signal {signal}"),
+                Ok(Exit::Code(status)) => format!("{CUT_SHORT}, with status {status}"),
+                Err(_) => CUT_SHORT.to_owned(),
+            };
             return Err(self.wrong(&format!("process {pid}"), format!("{what}{why}")));
         }
         self.lost += 1;

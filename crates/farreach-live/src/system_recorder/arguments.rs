@@ -90,6 +90,11 @@ pub(super) fn with_recorder(given: &[OsString]) -> Result<Vec<OsString>, Refused
             Some("readconfig") => {
                 return refuse("not allowed: its options are not seen here; give them on the command line");
             }
+            Some("loadvm" | "incoming") => {
+                return refuse(
+                    "not allowed: what a saved guest did before is not seen, nor what is loaded into its memory",
+                );
+            }
             Some("daemonize") => return refuse("not allowed: the recording ends with the program that was started"),
             Some("plugin") if text.contains(super::PLUGIN) => {
                 return refuse("not allowed: farreach adds its plugin itself");
@@ -146,6 +151,9 @@ fn machine(text: &str) -> Result<Option<Option<String>>, String> {
     let parts = elements(text);
     if parts.iter().any(|e| e.starts_with("memory-backend=")) {
         return Err(format!("memory-backend is not allowed: {fixed}"));
+    }
+    if parts.iter().any(|e| e.starts_with("max-ram-below-4g=")) {
+        return Err(format!("max-ram-below-4g is not allowed: {fixed}, and read where machines have it by default"));
     }
     let (accel, rest): (Vec<String>, Vec<String>) = parts.into_iter().partition(|e| e.starts_with("accel="));
     match accel.iter().find(|e| *e != "accel=tcg") {

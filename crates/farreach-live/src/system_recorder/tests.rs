@@ -53,6 +53,9 @@ fn what_cannot_work_is_refused_with_its_option() {
         ("-numa node,memdev=a", "-numa node,memdev=a: ", "one piece"),
         ("-mem-path /dev/hugepages", "-mem-path /dev/hugepages: ", "not allowed"),
         ("-readconfig file", "-readconfig file: ", "not seen"),
+        ("-M pc,max-ram-below-4g=1G -m 2G", "-M pc,max-ram-below-4g=1G: ", "by default"),
+        ("-loadvm a", "-loadvm a: ", "not seen"),
+        ("-incoming tcp:0:4444", "-incoming tcp:0:4444: ", "not seen"),
         ("-daemonize", "-daemonize: ", "not allowed"),
         ("-plugin a/farreach-qemu.so", "-plugin ", "itself"),
     ] {
@@ -87,7 +90,7 @@ fn programs_that_are_no_qemu_are_refused_at_once() {
 fn the_status_of_the_guest_is_a_number() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(guest_status(folder.path()), Ok(None));
-    for (text, status) in [("3\n", Some(3)), ("255", Some(255)), ("x", None)] {
+    for (text, status) in [("3\n", Some(3)), ("255", Some(255)), ("-1", Some(-1)), ("x", None)] {
         std::fs::write(folder.path().join(STATUS), text).unwrap();
         assert_eq!(guest_status(folder.path()).ok().flatten(), status, "{text}");
     }

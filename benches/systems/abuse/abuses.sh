@@ -1,0 +1,7 @@
+# All abuses.
+# shellcheck shell=bash
+
+abuses() {
+  recorder_abuses
+  guest_abuses
+}
