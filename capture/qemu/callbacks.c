@@ -24,20 +24,13 @@ struct hot hot;
 
 /* ---- Blocks ---- */
 
-static inline __attribute__((always_inline)) void begin(struct code* code, struct tb* tb)
+static inline __attribute__((always_inline)) void begin(struct code* code, struct tb* tb, struct node* root)
 {
    hot.head = hot.at++;
-   hot.node = &tb->root;
+   hot.node = root;
    hot.tb = tb;
    hot.code = code;
    *hot.reached = 0;
-}
-
-static __attribute__((noinline)) void block_slowly(struct code* code)
-{
-   struct tb* tb = edges_begin(state, code);
-   if (tb)
-      begin(code, tb);
 }
 
 /* Whether the block word of this end is known. */
@@ -53,6 +46,27 @@ static inline __attribute__((always_inline)) bool ends_known(struct code* code, 
    return true;
 }
 
+/* Under icount, each part of a string instruction is a block of its own. */
+static inline __attribute__((always_inline)) bool goes_on(struct code* code)
+{
+   struct tb* tb = hot.tb;
+   if (code != hot.code || !tb || tb != code->now || !tb->again || tb->known != hot.begins || state != hot.state
+       || *hot.reached != (u64)code || hot.at >= hot.limit || !ends_known(code, hot.node))
+      return false;
+   *hot.head = code->word;
+   hot.tally += code->tally;
+   check_left(1, 0);
+   begin(code, tb, tb->again);
+   return true;
+}
+
+static __attribute__((noinline)) void block_slowly(struct code* code)
+{
+   struct tb* tb;
+   if (!goes_on(code) && (tb = edges_begin(state, code)))
+      begin(code, tb, &tb->root);
+}
+
 void callbacks_block(unsigned number, void* user)
 {
    struct code *code = user, *last = hot.code;
@@ -64,7 +78,7 @@ void callbacks_block(unsigned number, void* user)
    }
    *hot.head = last->word;
    hot.tally += last->tally;
-   begin(code, code->now);
+   begin(code, code->now, &code->now->root);
 }
 
 void callbacks_last(unsigned number, void* code)

@@ -62,6 +62,7 @@ struct tb* code_at(u64 pc, struct tb* after)
 void code_classify(struct tb* tb)
 {
    tb->special = tb->vector >= 0 || tb->code->doubled || tb->code->insn[0].does & DOES_STRING;
+   tb->again = NULL;
    if (tb->special && tb->code->now == tb)
       tb->code->begins = NO_STAMP;
 }

@@ -342,6 +342,8 @@ struct tb* edges_begin(const void* state, struct code* code)
       return tb;
    check_left(1, 0);
    blocks_open(tb, 1);
+   if (code->instrs == 1 && !code->doubled && tb->vector < 0)
+      tb->again = hot.node;
    *hot.reached = 0;
    return NULL;
 }

@@ -107,7 +107,8 @@ struct tb {
    u64           pc, end;
    u64           known;      /* stamp under which it is the one that runs, and its own pages are known */
    u32           half;       /* of the addresses */
-   bool          special;    /* its begins are always looked at */
+   bool          special;    /* its begins are looked at, */
+   struct node*  again;      /* but not where a string instruction that is all of it goes on: root of that piece */
    int           vector;     /* the exception that begins here, -1: none */
    struct tb*    next;       /* of the same code, at another address */
    struct tb*    same_start; /* of a bucket of places */

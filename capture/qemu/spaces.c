@@ -78,14 +78,14 @@ static void refresh(void)
 void spaces_all_changed(void)
 {
    all++;
-   half_count = 0;
+   half_count = half_next = 0;
 }
 
 /* Ways through this table are others than they were. */
 void spaces_changed(struct frame* f)
 {
    if (f->kernel)
-      half_count = 0;
+      half_count = half_next = 0;
    if (f->shared)
       all++;
    else if (f->owner)
