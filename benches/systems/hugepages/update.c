@@ -1,5 +1,6 @@
-/* update MEGABYTES UPDATES fill|read [huge]: random updates of an array from calloc. `fill` stores to each word first, in
-   order, as GUPS does; `read` loads a word before it stores to it, as a hash table does. `huge` asks for huge pages. */
+/* update MEGABYTES UPDATES fill|read [huge]: random updates of an array from calloc. `fill` stores to each word before
+   that, in order, as GUPS does; `read` loads a word before it stores to it, as a hash table does. `huge` asks for huge
+   pages. */
 #define _DEFAULT_SOURCE
 #include <stdint.h>
 #include <stdio.h>
