@@ -191,6 +191,20 @@ static void tell(enum fr_register which, u64 value)
    payload[1] = value;
 }
 
+/* A processor begins to translate. What it stored before was not seen, nor what QEMU stores at a reset. If no other
+   translates, it may be another kernel, with other programs. */
+static void look_again(void)
+{
+   bool others = false;
+   for (unsigned i = 0; i < MAX_VCPUS; i++)
+      others |= &vcpus[i] != vcpu && vcpus[i].seen && vcpus[i].translates;
+   for (unsigned i = 0; i < BUCKETS && !others; i++)
+      for (struct space* s = spaces[i]; s; s = s->chain)
+         s->emptied = s->used;
+   tables_forget();
+   vectors_stored = true;
+}
+
 /* As they are, without a record. A processor that begins to translate again, after a reset or where the guest turned
    it off for a while, is a new one to the reader. */
 void spaces_read_registers(void)
@@ -207,7 +221,7 @@ void spaces_read_registers(void)
       vcpu->space = NULL;
       edges_forget_told();
    } else if (!before && vcpu->translates) {
-      tables_look_again();
+      look_again();
    }
 }
 
