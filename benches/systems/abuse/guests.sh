@@ -19,15 +19,16 @@ line_of() { # ARCH
     echo "qemu-system-aarch64 -M virt -cpu max,pauth-impdef=on"
   fi
 }
+archive() { (cd "$1" && find . | "$HOME/.cache/farreach/guests/tools/x86_64/busybox-static" cpio -o -H newc 2> /dev/null); }
 again() { # ARCH LINE TIMES INIT [OPTIONS OF QEMU...]
   local arch=$1 text=$2 times=$3 cache=$HOME/.cache/farreach/guests console=ttyS0 got words
   [ "$arch" = x86_64 ] || console=ttyAMA0
   mkdir -p initrd/proc initrd/sys initrd/dev && cp -r "$(root "$arch")/abuse" initrd/
   cp "$cache/tools/$arch/busybox-static" initrd/busybox && cp "$FARREACH_QEMU_DIR/farreach-mark-$arch" initrd/mark
   cp "$cache/kernels/$arch/linux-image-cloud-$(debian "$arch")"/* initrd/kernel
-  printf '#!/busybox sh\nb=/busybox; $b mount -t proc p /proc; $b mount -t sysfs s /sys; $b mount -t devtmpfs d /dev\n%s\n' "$4" > initrd/init
+  printf '#!/busybox sh\nb=/busybox; $b mount -t proc p /proc\n%s\n' "$4" > initrd/init
   chmod +x initrd/init
-  (cd initrd && find . | "$cache/tools/x86_64/busybox-static" cpio -o -H newc 2> /dev/null) > initrd.cpio
+  archive initrd > initrd.cpio
   cp initrd/kernel vmlinuz
   # shellcheck disable=SC2046
   timeout -k 5 "$patience" "$farreach" record -o trace.frt --system --from mark --check "$check" -- $(line_of "$arch") \
@@ -46,10 +47,10 @@ again() { # ARCH LINE TIMES INIT [OPTIONS OF QEMU...]
 reboot() { check=pages; judged=500M; again "$1" booted 2 '/mark begin; echo booted; $b reboot -f' "${@:2}"; }
 kexec() {
   check=pages; judged=500M
-  local tools; tools=$(package kexec-tools "$(debian "$1")") || exit 1
-  mkdir initrd && cp "$tools/sbin/kexec" initrd/ || die "no kexec"
-  cp -r "$tools"/lib* initrd/ 2> /dev/null
-  again "$1" booted 2 '/mark begin; echo booted; /kexec -l /kernel --reuse-cmdline --initrd=/dev/null && /kexec -e -f' "${@:2}"
+  mkdir -p initrd next/proc && cp "$HOME/.cache/farreach/guests/tools/$1/busybox-static" next/busybox
+  printf '#!/busybox sh\necho booted by kexec\n/busybox sleep 1000\n' > next/init && chmod +x next/init
+  archive next > initrd/again
+  again "$1" 'booted by kexec' 1 '/mark begin; /abuse/work kexec' "${@:2}"
 }
 
 guest_abuses() {
@@ -62,7 +63,8 @@ guest_abuses() {
   both panic '125, result so far' script 125 'echo c > /proc/sysrq-trigger'
   both reboot-f '125, result so far' script 125 '/farreach/busybox reboot -f'
   both poweroff-f '125, result so far' script 125 '/farreach/busybox poweroff -f'
-  both modules right script 0 'cd /abuse; for i in 1 2 3; do for m in dummy zsmalloc zram; do insmod $m.ko || exit 1; done
+  both modules right script 0 'cd /abuse
+    for i in 1 2 3; do for m in dummy zsmalloc zram; do insmod $m.ko || exit 1; done
     ip link add d0 type dummy; ip link del d0; rmmod zram zsmalloc dummy || exit 2; done'
   both swap right script 0 'cd /abuse; insmod zsmalloc.ko; insmod zram.ko && echo 64M > /sys/block/zram0/disksize &&
     mkswap /dev/zram0 > /dev/null && swapon /dev/zram0 && ./work pageout'
