@@ -39,7 +39,7 @@ recorder_abuses() {
   abuse qemu-silent refused emulator 'no answer' 'sleep 100'
   abuse qemu-ends refused emulator "$without_end" '[ "$1" = --version ] && echo QEMU emulator version 10.0.2'
   abuse qemu-fails refused emulator "$without_end" '[ "$1" = --version ] && echo QEMU emulator version 10.0.2 && exit 0; exit 3'
-  abuse qemu-other refused another_emulator 'aarch64'
+  abuse qemu-other refused another_emulator '-cpu max'
   abuse qemu-missing refused refused 127 'no-qemu' "$farreach" record -o trace.frt --system -- /no-qemu/qemu-system-x86_64
   abuse memory-added refused line 'maxmem is not allowed' -m 1G,slots=2,maxmem=4G
   abuse memory-own refused line 'not allowed' -object memory-backend-ram,id=a,size=1G
@@ -51,16 +51,18 @@ recorder_abuses() {
   abuse guest-64M refused option 125 '128M' --memory 64M -- true
   abuse no-command refused option 127 "does not have 'no-such'" -- no-such
   abuse command-folder refused option 127 'no program' -- /tmp
-  abuse command-not-executable refused option 127 'passwd' -- /etc/passwd
+  abuse command-not-executable refused option 127 'no program' -- /etc/passwd
   abuse no-package refused option 125 'no-such-package' --packages no-such-package -- true
-  abuse copy-socket refused copy_socket 'socket'
   abuse copy-proc refused option 125 '/proc' --copy /proc -- true
   abuse copy-loop refused copy_loop 'loop'
   abuse copy-nothing refused option 125 '/no/where' --copy /no/where -- true
   abuse unwritable refused refused 125 '/no/folder' "$farreach" guest record -o /no/folder/x.frt -- true
   abuse from-0 refused option 125 'from 1' --from 0 -- true
 }
-copy_socket() { python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("s")'; option 125 "$1" --copy s -- true; }
+copy_socket() {
+  python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("s")'
+  sound 0 x86_64 --copy "$PWD/s" -- test -S s
+}
 copy_loop() { ln -s a b; ln -s b a; mkdir l; ln -s . l/l; option 125 "$1" --copy a -- true; }
 
 # ---- Signals, places for results that are too small ----
@@ -175,9 +177,10 @@ recorder_guests() {
   abuse closed-output 'it ends' closed_output
   abuse arguments-10000 right arguments
   abuse words right words_of_all_kinds
+  abuse copy-socket right copy_socket
   abuse copy-pipe right copy_pipe
   abuse two-at-once right two_at_once
-  abuse offline refused offline 'apt-get'
+  abuse offline refused offline 'is there a network'
   abuse from-behind-end refused never_begins
   abuse limit right limited
 }
