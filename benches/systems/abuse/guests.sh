@@ -53,6 +53,10 @@ kexec() {
   again "$1" 'booted by kexec' 1 '/mark begin; /abuse/work kexec' "${@:2}"
 }
 
+five_levels() {
+  again x86_64 'all done' 1 '/mark begin; /abuse/work split; /abuse/work moves; echo all done; $b sleep 1000' -cpu max
+}
+
 guest_abuses() {
   local processors case
   both hotplug right script 0 'for i in 1 2 3; do echo 0 > /sys/devices/system/cpu/cpu1/online; ls /proc > /dev/null
@@ -66,8 +70,9 @@ guest_abuses() {
   both modules right script 0 'cd /abuse
     for i in 1 2 3; do for m in dummy zsmalloc zram; do insmod $m.ko || exit 1; done
     ip link add d0 type dummy; ip link del d0; rmmod zram zsmalloc dummy || exit 2; done'
-  both swap right script 0 'cd /abuse; insmod zsmalloc.ko; insmod zram.ko && echo 64M > /sys/block/zram0/disksize &&
-    mkswap /dev/zram0 > /dev/null && swapon /dev/zram0 && ./work pageout'
+  both swap right script 0 'cd /abuse; for m in lzo_compress lzo_decompress lzo-rle zsmalloc zram; do
+    [ ! -e $m.ko ] || insmod $m.ko; done; echo 64M > /sys/block/zram0/disksize && mkswap /dev/zram0 > /dev/null &&
+    swapon /dev/zram0 && ./work pageout'
   both marks right work marks
   for processors in 2 4; do
     both "shootdowns-$processors" right work shootdowns --processors $processors
@@ -82,6 +87,7 @@ guest_abuses() {
   abuse x86-pti right work x86_64 bomb --append pti=on
   abuse x86-pti-2 right work x86_64 shootdowns --append pti=on --processors 2
   both kpti right work vforks --append kpti=on
+  abuse x86-la57 right five_levels
   abuse x86-5G right work x86_64 split --memory 5G
   abuse x86-3G right work x86_64 split --memory 3G
   abuse arm-5G right work aarch64 split --memory 5G
