@@ -19,7 +19,10 @@ line_of() { # ARCH
     echo "qemu-system-aarch64 -M virt -cpu max,pauth-impdef=on"
   fi
 }
-archive() { (cd "$1" && find . | "$HOME/.cache/farreach/guests/tools/x86_64/busybox-static" cpio -o -H newc 2> /dev/null); }
+archive() {
+  local busybox=$HOME/.cache/farreach/guests/tools/x86_64/busybox-static
+  (cd "$1" && find . | "$busybox" cpio -o -H newc 2> /dev/null)
+}
 again() { # ARCH LINE TIMES INIT [OPTIONS OF QEMU...]
   local arch=$1 text=$2 times=$3 cache=$HOME/.cache/farreach/guests console=ttyS0 got words
   [ "$arch" = x86_64 ] || console=ttyAMA0

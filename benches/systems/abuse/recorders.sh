@@ -18,7 +18,9 @@ plugin_of_another_version() {
 }
 
 # A QEMU of our own in front of the path: $1 is its name, $2 a script.
-fake() { mkdir -p fake && printf '#!/bin/sh\n%s\n' "$2" > "fake/$1" && chmod +x "fake/$1" && export PATH=$PWD/fake:$PATH; }
+fake() {
+  mkdir -p fake && printf '#!/bin/sh\n%s\n' "$2" > "fake/$1" && chmod +x "fake/$1" && export PATH=$PWD/fake:$PATH
+}
 emulator() { # TEXT SCRIPT: of guest, and of run --system
   fake qemu-system-x86_64 "$2"
   refused 125 "$1" "$farreach" record -o trace.frt --system -- "$PWD/fake/qemu-system-x86_64" -m 1G
@@ -38,9 +40,11 @@ recorder_abuses() {
   abuse qemu-old refused emulator 'QEMU 9.2 or newer' 'echo QEMU emulator version 7.2.17'
   abuse qemu-silent refused emulator 'no answer' 'sleep 100'
   abuse qemu-ends refused emulator "$without_end" '[ "$1" = --version ] && echo QEMU emulator version 10.0.2'
-  abuse qemu-fails refused emulator "$without_end" '[ "$1" = --version ] && echo QEMU emulator version 10.0.2 && exit 0; exit 3'
+  abuse qemu-fails refused emulator "$without_end" \
+    '[ "$1" = --version ] && echo QEMU emulator version 10.0.2 && exit 0; exit 3'
   abuse qemu-other refused another_emulator '-cpu max'
-  abuse qemu-missing refused refused 127 'no-qemu' "$farreach" record -o trace.frt --system -- /no-qemu/qemu-system-x86_64
+  abuse qemu-missing refused refused 127 'no-qemu' \
+    "$farreach" record -o trace.frt --system -- /no-qemu/qemu-system-x86_64
   abuse memory-added refused line 'maxmem is not allowed' -m 1G,slots=2,maxmem=4G
   abuse memory-own refused line 'not allowed' -object memory-backend-ram,id=a,size=1G
   abuse memory-hole refused line 'max-ram-below-4g' -M pc,max-ram-below-4g=1G -m 2G
