@@ -214,8 +214,23 @@ static void take_over(struct vcpu* next, const void* state, bool begins)
       blocks_open(vcpu->tb, vcpu->first);
 }
 
+/* Tables that are in use are as they were told. */
+static void compare_tables(void)
+{
+   struct vcpu* before = vcpu;
+   for (unsigned i = 0; i < MAX_VCPUS; i++)
+      if (vcpus[i].seen && vcpus[i].introduced && vcpus[i].translates) {
+         vcpu = &vcpus[i];
+         for (unsigned root = 0; root < 2; root++)
+            counters[FR_DIFFERENT] += tables_missed(arch->root(vcpu->root[root]));
+      }
+   vcpu = before;
+}
+
 void edges_finish_all(void)
 {
+   if (!ring_stopped())
+      compare_tables();
    if (vcpu && hot.tb && *hot.reached == (u64)hot.code)
       blocks_close(hot.code->instrs), hot.tb = NULL;
    if (vcpu)
@@ -304,6 +319,9 @@ struct tb* edges_begin(const void* state, struct code* code)
       meet();
    struct tb* tb = at_address(code);
    int64_t trap = tb->vector < 0 ? NO_TRAP : arch->trap(tb->vector);
+   /* A reset shows in no instruction. */
+   if (tb->half < vcpu->half && vcpu->translates && register_value(REG_MODE) != vcpu->mode)
+      spaces_read_registers();
    bool goes_on = continues(tb);
    /* What the last instruction did to the registers holds where the guest resumes. */
    if (vcpu->event.does & DOES_REGISTERS || trap >= FIRMWARE_TRAP)

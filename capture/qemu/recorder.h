@@ -252,7 +252,7 @@ bool  tables_has_vectors(u64 pa);
 void  tables_watch_vectors(u64 pa);
 void  tables_stored(const struct walk*, unsigned bytes);
 void  tables_stored_unseen(u32 info, u64 va);
-void  tables_look_again(void); /* stores may have been made that were not seen */
+u64   tables_missed(u64 root); /* words of which a store was not seen */
 void  tables_forget(void);
 
 /* ---- Walks ---- */
@@ -312,6 +312,7 @@ struct arch {
    const int*   needs;     /* registers, -1 behind the last */
    u64          soft_bits; /* of an entry, which say nothing of where it leads */
    u64          format;    /* bits of FR_CONTROL that decide where tables lead */
+   u64          writes_noted, write_bit; /* where the first is set, the processor changes the second at a store */
    int          status, call, stack; /* registers: a mark's exit status, number of a call, stack pointer */
    const int*   forks;     /* calls that make a child, 0 behind the last */
    bool (*is_call)(u32 bytes); /* that end so */

@@ -30,7 +30,9 @@ void registers_find(void)
    g_array_free(all, 1);
    for (const int* needed = arch->needs; *needed >= 0; needed++)
       if (!handles[*needed])
-         fail("this QEMU does not show register %d of %s, which the recorder needs", *needed, arch->target);
+         fail("this QEMU does not show register %d of %s, which the recorder needs; a processor of 64 bits has it, "
+              "such as -cpu max",
+              *needed, arch->target);
 }
 
 /* 0 if the architecture has no such register. */

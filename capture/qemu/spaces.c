@@ -195,9 +195,22 @@ static void tell_control(void)
    vcpu->told_control = vcpu->control;
 }
 
+/* A processor begins to translate. What it stored before was not seen, nor what QEMU stores at a reset. If no other
+   translates, it may be another kernel, with other programs. */
+static void look_again(void)
+{
+   bool others = false;
+   for (unsigned i = 0; i < MAX_VCPUS; i++)
+      others |= &vcpus[i] != vcpu && vcpus[i].seen && vcpus[i].translates;
+   for (unsigned i = 0; i < BUCKETS && !others; i++)
+      for (struct space* s = spaces[i]; s; s = s->chain)
+         s->emptied = s->used;
+   tables_forget();
+   vectors_stored = true;
+}
+
 /* As they are, without a record. A processor that begins to translate again, after a reset or where the guest turned
-   it off for a while, is a new one to the reader. Firmware runs without
-   translation, and changes nothing of that. */
+   it off for a while, is a new one to the reader. Firmware runs without translation, and changes nothing of that. */
 void spaces_read_registers(void)
 {
    vcpu->root[0] = register_value(REG_ROOT_0);
@@ -217,7 +230,7 @@ void spaces_read_registers(void)
 void spaces_introduce(void)
 {
    spaces_read_registers();
-   tables_look_again();
+   look_again();
    tell(FR_ROOT_0, vcpu->root[0]);
    if (arch->number == FR_AARCH64)
       tell(FR_ROOT_1, vcpu->root[1]);

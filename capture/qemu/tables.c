@@ -149,6 +149,7 @@ struct frame* tables_use(u64 pa, int level, bool kernel)
    struct frame* f = made(pa);
    if (!f)
       return NULL;
+   bool new = !(f->levels >> level & 1);
    f->levels |= 1 << level;
    if (kernel)
       f->kernel = true;
@@ -160,8 +161,11 @@ struct frame* tables_use(u64 pa, int level, bool kernel)
       f->watched = true;
       counters[FR_TABLE_FRAMES]++;
       walk_forget_stores(tables_place(pa));
-      tell(f, pa, 0, 512);
+      new = true;
    }
+   /* In a new place, too: AArch64 clears pages by an instruction whose stores QEMU does not show. */
+   if (new)
+      tell(f, pa, 0, 512);
    return f;
 }
 
@@ -213,43 +217,39 @@ static struct pages pages_of(const struct frame* f, unsigned entry)
    return (struct pages){ (f->first + entry) << (f->shift - 12), 1ULL << (f->shift - 12) };
 }
 
-/* A table that no entry names any more. Its frame may become anything. */
-static void unwatch(struct frame* f, struct pages forgotten)
+/* Words of the table there, and of those below it, that mean something else than what was told last: a store was not
+   seen. The processor itself sets the bits that say of a page that it was used or written. */
+static u64 missed(u64 pa, int level)
 {
+   const struct frame* f = frame_at(pa);
+   u64 count = 0, bytes = 0;
+   if (!f || !f->watched)
+      return 0;
+   const u64* now = tables_word(pa & ~4095ULL);
+   for (unsigned i = 0; i < 512; i++) {
+      u64 before = f->word[i], set_by_itself = arch->soft_bits;
+      if (before & now[i] & arch->writes_noted)
+         set_by_itself |= arch->write_bit;
+      count += (before | now[i]) & 1 && (before ^ now[i]) & ~set_by_itself;
+      u64 child = level > 0 ? arch->table(before, level, &bytes) : 0;
+      for (u64 at = 0; child && at < bytes; at += 4096)
+         count += missed(child + at, level - 1);
+   }
+   return count;
+}
+
+/* A table that no entry names any more. Its frame may become anything. */
+static void unwatch(u64 pa, struct pages forgotten)
+{
+   struct frame* f = frame_at(pa);
    if (!f || !f->watched)
       return;
    struct pages own = pages_of(f, 0);
+   counters[FR_DIFFERENT] += missed(pa, 0);
    f->watched = false;
    if (own.count == 0 || own.from - forgotten.from >= forgotten.count)
       spaces_changed(f);
    forget(f);
-}
-
-/* Words of a watched frame are others than they were. */
-static void words_changed(struct frame* f, u64 pa, unsigned from, unsigned end)
-{
-   const u64* now = tables_word(pa & ~4095ULL);
-   bool       changed = false;
-   for (unsigned i = from; i < end && f->levels > 1; i++) {
-      u64 before = f->word[i];
-      if ((before & 1) == 0 || ((before ^ now[i]) & ~arch->soft_bits) == 0)
-         continue;
-      struct pages led = pages_of(f, i);
-      if (led.count == 0 || !walk_forget(led.from, led.count)) {
-         led.count = 0;
-         changed = true;
-      }
-      for (int level = 1; level < 8; level++) {
-         u64 bytes_below = 0, child = f->levels >> level & 1 ? arch->table(before, level, &bytes_below) : 0;
-         for (u64 at = 0; child && at < bytes_below; at += 4096)
-            unwatch(frame_at(child + at), led);
-      }
-   }
-   tell(f, pa, from, end);
-   if (changed)
-      spaces_changed(f);
-   if (f->spaces && spaces_root_stored(f))
-      unwatch(f, (struct pages){ 0, 0 });
 }
 
 /* A store that is not recorded: while paging was off, or by firmware. */
@@ -281,20 +281,37 @@ void tables_stored(const struct walk* to, unsigned bytes)
       return;
    if (hot.head)
       blocks_split();
-   words_changed(f, to->pa, from, end);
-}
-
-/* Between blocks. What a processor stores without paging is not seen, nor is what QEMU itself stores at a reset. */
-void tables_look_again(void)
-{
-   for (u64 i = 0; i < ram_bytes >> 12; i++) {
-      u64 place = i << 12, pa = place < low_bytes ? base + place : HIGH + place - low_bytes;
-      if (frames[i] && frames[i]->watched && differ(frames[i], pa, 0, 512))
-         words_changed(frames[i], pa, 0, 512);
+   const u64* now = tables_word(to->pa & ~4095ULL);
+   bool       changed = false;
+   for (unsigned i = from; i < end && f->levels > 1; i++) {
+      u64 before = f->word[i];
+      if ((before & 1) == 0 || ((before ^ now[i]) & ~arch->soft_bits) == 0)
+         continue;
+      struct pages led = pages_of(f, i);
+      if (led.count == 0 || !walk_forget(led.from, led.count)) {
+         led.count = 0;
+         changed = true;
+      }
+      for (int level = 1; level < 8; level++) {
+         u64 bytes_below = 0, child = f->levels >> level & 1 ? arch->table(before, level, &bytes_below) : 0;
+         for (u64 at = 0; child && at < bytes_below; at += 4096)
+            unwatch(child + at, led);
+      }
    }
-   vectors_stored = true;
+   tell(f, to->pa, from, end);
+   if (changed)
+      spaces_changed(f);
+   if (f->spaces && spaces_root_stored(f))
+      unwatch(to->pa, (struct pages){ 0, 0 });
 }
 
+u64 tables_missed(u64 root)
+{
+   const struct frame* f = frame_at(root);
+   return f && f->levels ? missed(root, 31 - __builtin_clz(f->levels)) : 0;
+}
+
+/* What is used again is told again, as far as it changed. */
 void tables_forget(void)
 {
    for (u64 i = 0; i < ram_bytes >> 12; i++)

@@ -3,5 +3,6 @@
 
 abuses() {
   recorder_abuses
+  recorder_guests
   guest_abuses
 }

@@ -9,14 +9,89 @@ both() { # NAME EXPECTED FUNCTION ARGUMENTS...: on both architectures, which is 
 work() { works 0 "$1" "${@:3}" -- /abuse/work "$2"; }
 script() { works "$2" "$1" "${@:4}" -- sh -c "$3"; }
 
+
+# A guest on a command line of its own, which stays when it reboots. It begins at a mark, and ends when its console has
+# a line the second time. INIT is its script, in which $b is busybox.
+line_of() { # ARCH
+  if [ "$1" = x86_64 ]; then
+    echo "qemu-system-x86_64 -M pc -cpu max,la57=off"
+  else
+    echo "qemu-system-aarch64 -M virt -cpu max,pauth-impdef=on"
+  fi
+}
+archive() {
+  local busybox=$HOME/.cache/farreach/guests/tools/x86_64/busybox-static
+  (cd "$1" && find . | "$busybox" cpio -o -H newc 2> /dev/null)
+}
+again() { # ARCH LINE TIMES INIT [OPTIONS OF QEMU...]
+  local arch=$1 text=$2 times=$3 cache=$HOME/.cache/farreach/guests console=ttyS0 got words
+  [ "$arch" = x86_64 ] || console=ttyAMA0
+  mkdir -p initrd/proc initrd/sys initrd/dev && cp -r "$(root "$arch")/abuse" initrd/
+  cp "$cache/tools/$arch/busybox-static" initrd/busybox && cp "$FARREACH_QEMU_DIR/farreach-mark-$arch" initrd/mark
+  cp "$cache/kernels/$arch/linux-image-cloud-$(debian "$arch")"/* initrd/kernel
+  printf '#!/busybox sh\nb=/busybox; $b mount -t proc p /proc\n%s\n' "$4" > initrd/init
+  chmod +x initrd/init
+  archive initrd > initrd.cpio
+  cp initrd/kernel vmlinuz
+  # shellcheck disable=SC2046
+  timeout -k 5 "$patience" "$farreach" record -o trace.frt --system --from mark --check "$check" -- $(line_of "$arch") \
+    -m 1G -display none -serial stdio -monitor none -kernel vmlinuz -initrd initrd.cpio "${@:5}" \
+    -append "console=$console quiet panic=-1 no_timer_check rdinit=/init" > console 2> said < /dev/null &
+  until [ "$(grep -c "$text" console)" -ge "$times" ] || ! kill -0 $! 2> /dev/null; do sleep 0.5; done
+  sleep 1
+  pkill -TERM -f '^/usr/bin/qemu-system|^qemu-system'
+  wait $!
+  got=$?
+  [ $got = 0 ] || die "status $got: $(tail -n 1 said) $(tail -n 1 console)"
+  [ "$(grep -c "$text" console)" -ge "$times" ] || die "it did not say '$text' $times times: $(tail -n 1 console)"
+  words=$(judge trace.frt) || die "$words"
+  echo "right: $words"
+}
+reboot() { check=pages; judged=500M; again "$1" booted 2 '/mark begin; echo booted; $b reboot -f' "${@:2}"; }
+kexec() {
+  check=pages; judged=500M
+  mkdir -p initrd next/proc && cp "$HOME/.cache/farreach/guests/tools/$1/busybox-static" next/busybox
+  printf '#!/busybox sh\necho booted by kexec\n/busybox sleep 1000\n' > next/init && chmod +x next/init
+  archive next > initrd/again
+  again "$1" 'booted by kexec' 1 '/mark begin; /abuse/work kexec' "${@:2}"
+}
+
+five_levels() {
+  again x86_64 'all done' 1 '/mark begin; /abuse/work split; /abuse/work moves; echo all done; $b sleep 1000' -cpu max
+}
+
 guest_abuses() {
   local processors case
-  for case in split collapse moves signals code filter traced vforks bomb userfault; do
-    both "$case" right work "$case"
-  done
+  both hotplug right script 0 'for i in 1 2 3; do echo 0 > /sys/devices/system/cpu/cpu1/online; ls /proc > /dev/null
+    echo 1 > /sys/devices/system/cpu/cpu1/online; ls /proc > /dev/null; done; nproc | grep -q 2' --processors 2
+  both reboot right reboot
+  both reboot-2 right reboot -smp 2
+  both kexec right kexec
+  both panic '125, result so far' script 125 'echo c > /proc/sysrq-trigger'
+  both reboot-f '125, result so far' script 125 '/farreach/busybox reboot -f'
+  both poweroff-f '125, result so far' script 125 '/farreach/busybox poweroff -f'
+  both modules right script 0 'cd /abuse
+    for i in 1 2 3; do for m in dummy zsmalloc zram; do insmod $m.ko || exit 1; done
+    ip link add d0 type dummy; ip link del d0; rmmod zram zsmalloc dummy || exit 2; done'
+  both swap right script 0 'cd /abuse; for m in lzo_compress lzo_decompress lzo-rle zsmalloc zram; do
+    [ ! -e $m.ko ] || insmod $m.ko; done; echo 64M > /sys/block/zram0/disksize && mkswap /dev/zram0 > /dev/null &&
+    swapon /dev/zram0 && ./work pageout'
+  both marks right work marks
   for processors in 2 4; do
     both "shootdowns-$processors" right work shootdowns --processors $processors
     both "vforks-$processors" right work vforks --processors $processors
+    both "marks-$processors" right work marks --processors $processors
+  done
+  for case in split collapse moves signals code filter traced vforks bomb userfault eats compact merge; do
+    both "$case" right work "$case"
   done
   both hugetlb right script 0 'echo 16 > /proc/sys/vm/nr_hugepages; exec /abuse/work hugetlb'
+  both nokaslr right work split --append nokaslr
+  abuse x86-pti right work x86_64 bomb --append pti=on
+  abuse x86-pti-2 right work x86_64 shootdowns --append pti=on --processors 2
+  both kpti right work vforks --append kpti=on
+  abuse x86-la57 right five_levels
+  abuse x86-5G right work x86_64 split --memory 5G
+  abuse x86-3G right work x86_64 split --memory 3G
+  abuse arm-5G right work aarch64 split --memory 5G
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/reboot.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
@@ -19,6 +20,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/reboot.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -227,7 +229,7 @@ static void jumps(int number)
 static __attribute__((noinline)) int deep(volatile int* n)
 {
    volatile int here[1000] = { *n };
-   return deep(here) + here[999];
+   return *n ? deep(here) + here[999] : 0; /* until the stack ends */
 }
 
 static void signals(int n)
@@ -446,12 +448,28 @@ static void marks(int n)
    FARREACH_BEGIN();
 }
 
+/* ---- Another kernel ---- */
+
+/* /kernel, with /again as its root. Comes back if it fails. */
+static void other_kernel(int n)
+{
+   char line[4096] = { 0 };
+   int  kernel = open("/kernel", O_RDONLY), root = open("/again", O_RDONLY), text = open("/proc/cmdline", O_RDONLY);
+   (void)n;
+   must(kernel >= 0 && root >= 0 && text >= 0);
+   ssize_t bytes = read(text, line, sizeof line - 1);
+   must(bytes > 0);
+   line[bytes - 1] = 0;
+   must(syscall(SYS_kexec_file_load, kernel, root, bytes, line, 0) == 0);
+   must(reboot(LINUX_REBOOT_CMD_KEXEC) == 0);
+}
+
 static const struct { const char* name; void (*run)(int); int n; } cases[] = {
    { "split", split, 2 }, { "collapse", collapse, 4 }, { "hugetlb", hugetlb, 3 }, { "moves", moves, 4 },
    { "shootdowns", shootdowns, 12 }, { "userfault", userfault, 200 }, { "signals", signals, 300 },
    { "code", code, 2000 }, { "filter", filter, 50 }, { "traced", traced, 2000 }, { "vforks", vforks, 90 },
    { "bomb", bomb, 40 }, { "eats", eats, 0 }, { "compact", compact, 64 }, { "merge", merge, 300 },
-   { "pageout", pageout, 16 }, { "marks", marks, 5 },
+   { "pageout", pageout, 16 }, { "marks", marks, 5 }, { "kexec", other_kernel, 0 },
 };
 
 int main(int argc, char** argv)

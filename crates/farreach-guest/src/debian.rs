@@ -92,17 +92,21 @@ impl<'a> Apt<'a> {
         Ok(())
     }
 
+    fn has_lists(&self) -> bool {
+        // Some systems keep them compressed.
+        let is_list = |name: fs::DirEntry| name.file_name().to_string_lossy().contains("_Packages");
+        fs::read_dir(self.lists()).is_ok_and(|names| names.flatten().any(is_list))
+    }
+
     /// The same with lists that have what is asked for: they are fetched if there are none, or without success.
     fn with_lists(&self, archives: &Path, words: &[&str]) -> Result<()> {
-        let there = fs::read_dir(self.lists()).is_ok_and(|mut names| {
-            // Some systems keep them compressed.
-            names.any(|name| name.is_ok_and(|name| name.file_name().to_string_lossy().contains("_Packages")))
-        });
-        if there && self.run(archives, words).is_ok() {
+        if self.has_lists() && self.run(archives, words).is_ok() {
             return Ok(());
         }
         (self.say)(&format!("fetching Debian's lists of packages for {}", self.arch));
         self.run(archives, &["update", "-q"])?;
+        // It takes no list for no error.
+        ensure!(self.has_lists(), "apt-get update: no list of packages was fetched; is there a network?");
         self.run(archives, words)
     }
 

@@ -30,6 +30,7 @@ use farreach_types::{Context, Result, ensure};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// Memory of a guest, unless its root needs more.
@@ -74,8 +75,8 @@ pub struct Prepared {
     pub command: Vec<OsString>,
     /// What the guest is, in words: instruction set and kernel.
     pub about: String,
-    /// With the root.
-    _folder: Folder,
+    /// The archive of the root, which QEMU reads by this process's descriptor.
+    _root: File,
 }
 
 /// A command that the root does not have.
@@ -109,22 +110,23 @@ impl Guest {
         let (tree, archive) = root::make(self, system.console, &mark, cache, &apt, say)?;
         drop(lock);
         let memory = self.memory(tree.bytes() + archive.as_ref().map_or(0, |archive| 4 * archive.1))?;
-        let folder = Folder::create(&std::env::temp_dir()).context("a folder for the guest")?;
-        let root = folder.path().join("root");
-        let place = || root.display().to_string();
-        let mut file = BufWriter::new(File::create(&root).with_context(place)?);
+        let root = nameless()?;
+        let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), root.as_raw_fd()));
+        let place = || format!("the archive of the guest's root, in {}", std::env::temp_dir().display());
+        let mut file = BufWriter::new(&root);
         if let Some((archive, _)) = archive {
             let mut from = File::open(&archive).with_context(|| archive.display().to_string())?;
             let copied = std::io::copy(&mut from, &mut file).with_context(place)?;
             // Archives stand one after another at multiples of four bytes.
             file.write_all(&[0; 3][..(copied.wrapping_neg() % 4) as usize]).with_context(place)?;
         }
-        cpio::write(&tree, &mut file)?;
+        cpio::write(&tree, &mut file).with_context(place)?;
         file.flush().with_context(place)?;
+        drop(file);
         let boot = qemu::Boot {
             qemu: &qemu.path,
             kernel: &kernel.path,
-            root: &root,
+            root: &path,
             memory,
             processors: self.processors,
             append: &self.append,
@@ -136,7 +138,7 @@ impl Guest {
         };
         let command = system.command(&boot, init::SCRIPT);
         let about = format!("{}, Linux {}", self.arch.name(), kernel.version);
-        Ok(Prepared { command, about, _folder: folder })
+        Ok(Prepared { command, about, _root: root })
     }
 
     /// Refuses numbers and words that no guest has.
@@ -175,4 +177,11 @@ impl Guest {
             None => Ok(MEMORY.max(needed)),
         }
     }
+}
+
+/// A file that has no name any more, so that nothing of it is left, however this process ends.
+fn nameless() -> Result<File> {
+    let folder = Folder::create(&std::env::temp_dir()).context("a folder for the guest")?;
+    let path = folder.path().join("root");
+    File::create(&path).with_context(|| path.display().to_string())
 }

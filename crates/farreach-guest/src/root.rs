@@ -134,12 +134,12 @@ fn find_command(tree: &mut Tree, guest: &Guest, say: &dyn Fn(&str)) -> Result<()
         return Ok(());
     }
     let shown = name.to_string_lossy();
-    if has_slash && tree.find(guest.directory.join(name)).is_some() {
-        return Err(NotFound(format!("'{shown}' in the root of the guest is no program that can be started")))
-            .context("command");
-    }
     let found = host::find(name, &guest.directory).filter(|_| host::runs(guest.arch));
     let Some(path) = found else {
+        let path = guest.directory.join(name);
+        if has_slash && (tree.find(&path).is_some() || host::runs(guest.arch) && path.exists()) {
+            return Err(NotFound(format!("'{shown}' is no program that can be started"))).context("command");
+        }
         let here = match host::runs(guest.arch) {
             true => ", nor this machine".to_owned(),
             false => format!("; programs of this machine do not run on {}", guest.arch.name()),

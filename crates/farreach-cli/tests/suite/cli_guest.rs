@@ -170,3 +170,65 @@ fn a_guest_that_panics_or_reboots_is_a_failure_with_a_result() {
     }
     run(&["guest", "run", "--", "no-such-program"]).bad(127, &["does not have 'no-such-program', nor this machine"]);
 }
+
+#[test]
+fn processors_may_stop_and_start_again_and_marks_come_in_any_order() {
+    if !boots() {
+        return;
+    }
+    let cpu = "/sys/devices/system/cpu/cpu1/online";
+    let script = format!(
+        "echo 0 > {cpu}; ls /proc > /dev/null; echo 1 > {cpu}; nproc; m=/farreach/mark; $m end; $m end;
+        $m begin; $m begin; ls /sys > /dev/null; $m status 300; $m status 255"
+    );
+    for arch in ["x86_64", "aarch64"] {
+        let dir = Dir::new();
+        let trace = dir.path("guest.frt");
+        let words = ["guest", "record", "--arch", arch, "--processors", "2", "--check", "all", "-o", &trace];
+        let ran = run(&[&words[..], &["--", "sh", "-c", &script]].concat());
+        assert_eq!((ran.status, ran.out.as_str()), (0, "2\n"), "the last status counts: {}", ran.err);
+        assert!(run(&["trace", "check", &trace]).good().out.contains(": sound; "));
+    }
+}
+
+#[test]
+fn a_guest_that_ends_before_recording_begins_is_a_failure() {
+    if !boots() {
+        return;
+    }
+    run(&["guest", "run", "--from", "100G", "-m", "t94/single", "--", "true"]).bad(125, &["nothing was recorded"]);
+}
+
+#[test]
+fn a_killed_farreach_leaves_nothing() {
+    if !boots() {
+        return;
+    }
+    let dir = Dir::new();
+    let folder = dir.path("tmp");
+    std::fs::create_dir(&folder).unwrap();
+    let mut guest = command();
+    guest.env("TMPDIR", &folder).args(["guest", "record", "-o", &dir.path("guest.frt"), "--", "sh", "-c"]);
+    let mut running = guest.args(["echo ready; while :; do :; done"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let console = running.stdout.take().unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(console), &mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    running.kill().unwrap();
+    running.wait().unwrap();
+    // QEMU's command line has a file of the process.
+    let own = format!("/proc/{}/fd/", running.id());
+    let is_own = |process: std::fs::DirEntry| {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(&own)
+    };
+    let runs = || std::fs::read_dir("/proc").unwrap().flatten().any(is_own);
+    for _ in 0..100 {
+        if !runs() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(!runs(), "QEMU runs on");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "a file is left");
+}
