@@ -6,7 +6,7 @@ use crate::ranges::process::Ranges;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::restseg::RestSegView;
 use farreach_types::translation::{
-    Attr, PageTableView, Perforated, Pte, Range, RangeTableView, RangeWalk, Region, Segment, SegmentView,
+    Attr, KernelSegment, PageTableView, Perforated, Pte, Range, RangeTableView, RangeWalk, Region, Segment, SegmentView,
 };
 
 impl PageTableView for Os {
@@ -110,7 +110,7 @@ impl SegmentView for Os {
         self.registers(asid)
     }
 
-    fn kernel_segment(&self, asid: Asid) -> Option<Segment> {
+    fn kernel_segment(&self, asid: Asid) -> Option<KernelSegment> {
         self.direct_map(asid)
     }
 }

@@ -69,7 +69,7 @@ impl Guest {
             });
             if !entry.touched {
                 os.touched_pages += 1;
-                self.touch_first(asid, vpn, entry.pfn);
+                self.touch_first(os, asid, vpn, &entry);
             }
             if !permitted && !entry.forbidden {
                 os.memory.counts.forbidden_accesses += 1;
