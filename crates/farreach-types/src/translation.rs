@@ -263,12 +263,15 @@ pub struct KernelSegment {
     /// Pages in it that have other rights, or other frames: ascending, apart. They are paged, for a segment has one set
     /// of rights (DS13-10).
     pub paged: Vec<VpnRange>,
+    /// The tags that entries for its pages may have had until the kernel loads these registers, which flushes them;
+    /// none, if nothing was looked up before.
+    pub tags: Vec<Asid>,
 }
 
 impl From<Segment> for KernelSegment {
     /// A direct map whose pages are all alike.
     fn from(segment: Segment) -> KernelSegment {
-        KernelSegment { segment, attr: None, paged: Vec::new() }
+        KernelSegment { segment, attr: None, paged: Vec::new(), tags: Vec::new() }
     }
 }
 
@@ -357,7 +360,7 @@ mod tests {
             (vec![range(0x1000, 8), range(0x1ff0, 16)], 0x1008, 0x1ff0),
             (vec![range(0x1000, 0x1000)], 0x1000, 0x1000),
         ] {
-            let kernel = KernelSegment { segment: all, attr: Some(Attr(3)), paged };
+            let kernel = KernelSegment { segment: all, attr: Some(Attr(3)), paged, tags: Vec::new() };
             let Segment { base: from, limit: to, pfn } = kernel.longest_part().segment;
             assert_eq!((from.0, to.0, pfn.0), (base, limit, 0x10 + base - 0x1000));
         }

@@ -105,7 +105,7 @@ impl DirectMap {
         let segment = Segment { base: all.start, limit: all.end(), pfn: Pfn(all.start.0.wrapping_sub(constant)) };
         let inside = joined(self.apart.range(all.start.0..all.end().0).map(|(&first, &pages)| (first, pages)));
         let paged = inside.into_iter().map(|(first, pages)| VpnRange { start: Vpn(first), pages }).collect();
-        Some(KernelSegment { segment, attr: Some(DATA), paged })
+        Some(KernelSegment { segment, attr: Some(DATA), paged, tags: Vec::new() })
     }
 }
 

@@ -121,7 +121,8 @@ impl Guest {
             return Err(format!("page_size = {size} is not allowed for a recording of {arch}: it must be 4K"));
         }
         self.arch = Some(arch);
-        self.processors.resize(processors as usize, Processor::default());
+        self.tags_local &= arch == Arch::X86;
+        self.processors = vec![Processor { alone: true, ..Processor::default() }; processors as usize];
         Ok(())
     }
 

@@ -10,6 +10,7 @@
 //! * `change`: a word that changes removes, changes or adds what it means;
 //! * `direct_map`: where the kernel maps all its memory, for registers of a segment;
 //! * `kernel`: the upper half of the addresses, one address space under many roots;
+//! * `tags`: pages of the kernel that are not global, with PCIDs;
 //! * `flush`: what invalidations and writes of registers do to entries, and what stale entries wait for;
 //! * `events`: the events of the guest.
 //!
@@ -26,6 +27,7 @@ mod links;
 mod mirror;
 mod pages;
 mod registers;
+mod tags;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -66,6 +68,10 @@ pub(crate) struct Guest {
     stale: BTreeMap<(Asid, u64), StaleLeaf>,
     /// Entries of the kernel that are not global, by first page.
     local: BTreeMap<u64, Local>,
+    /// Most of them at any time.
+    local_most: usize,
+    /// Hardware gives their entries the tag of the address space that runs.
+    tags_local: bool,
     in_use: InUse,
     /// Address spaces of which pages came or went.
     changed: Vec<Asid>,
@@ -91,7 +97,8 @@ impl Guest {
 
     /// The registers of a segment for the kernel's direct map.
     pub fn direct_map(&self) -> Option<KernelSegment> {
-        self.direct_map.segment()
+        let segment = self.direct_map.segment()?;
+        Some(KernelSegment { tags: self.tags(), ..segment })
     }
 
     /// Pages and frames that were touched.

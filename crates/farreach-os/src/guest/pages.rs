@@ -72,6 +72,7 @@ impl Guest {
         }
         if asid == KERNEL && !global {
             self.local.insert(pages.start.0, Local { pages: pages.pages, touched: false });
+            self.local_most = self.local_most.max(self.local.len());
         }
         self.changed(asid);
     }

@@ -18,7 +18,7 @@ use crate::tlb::parts::hierarchy::host::{self, Entries, GUEST, HOST, Host};
 use crate::tlb::parts::hierarchy::{self, Guest, Hierarchy, KEYS, Paging, check_replacement};
 use crate::tlb::parts::store::policies;
 use crate::tlb::parts::{additions, tables};
-use farreach_types::addr::{Asid, KERNEL, Vpn, VpnRange};
+use farreach_types::addr::{Asid, KERNEL, Vpn, VpnRange, owner};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::joined_keys;
@@ -216,8 +216,10 @@ impl SegmentTlb {
     fn direct_map(&mut self, asid: Asid, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> One {
         let all = table.segments().kernel_segment(asid);
         let held = if self.uniform { all.map(KernelSegment::longest_part) } else { all };
-        if let Some(kernel) = held.as_ref().filter(|kernel| kernel.attr.is_some() && self.is_in_front()) {
-            kernel.parts().for_each(|part| self.paging.invalidate(asid, part, unfiltered));
+        if let Some(kernel) = held.as_ref().filter(|_| self.is_in_front()) {
+            for (&tag, part) in kernel.tags.iter().flat_map(|tag| kernel.parts().map(move |part| (tag, part))) {
+                self.paging.invalidate(tag, part, unfiltered);
+            }
         }
         One::of_kernel(held)
     }
@@ -247,8 +249,8 @@ impl SegmentTlb {
 impl Tlb for SegmentTlb {
     fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         // DS13-5, AMB-63: fetches are not served.
-        let served = self.served;
-        let registers = self.loaded(at.asid, table, unfiltered);
+        let (served, space) = (self.served, owner(at.asid, at.vpn.0));
+        let registers = self.loaded(space, table, unfiltered);
         let found = if at.kind == Kind::Fetch { None } else { registers.translate(at.vpn) };
         let Some((frame, _)) = found else {
             let answer = self.paging.answer(at, pte, Guest::Tables, table, unfiltered);
@@ -265,7 +267,7 @@ impl Tlb for SegmentTlb {
             self.paging.counts.segment.misses_inside += u64::from(answer.outcome != Outcome::Hit);
             return answer;
         }
-        let index = self.index(at.asid);
+        let index = self.index(space);
         if let Some(Registers { held: Held::One(one), kernel, .. }) = &mut self.registers[index] {
             one.note(at.vpn, pte.attr);
             kernel.note(at.vpn, pte.attr);
@@ -290,7 +292,7 @@ impl Tlb for SegmentTlb {
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
-        let registers = self.registers(asid).filter(|_| self.is_in_front() && kind != Kind::Fetch);
+        let registers = self.registers(owner(asid, vpn.0)).filter(|_| self.is_in_front() && kind != Kind::Fetch);
         if let Some((pfn, attr)) = registers.and_then(|r| r.translate(vpn)) {
             return Some(Translation { pfn, attr: attr? });
         }

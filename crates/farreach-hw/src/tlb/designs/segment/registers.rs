@@ -43,7 +43,7 @@ impl One {
 
     /// Registers for the direct map of a kernel.
     pub fn of_kernel(kernel: Option<KernelSegment>) -> One {
-        let Some(KernelSegment { segment, attr, paged }) = kernel else { return One::default() };
+        let Some(KernelSegment { segment, attr, paged, .. }) = kernel else { return One::default() };
         One { attr, told: attr.is_some(), paged, ..One::new(Some(segment)) }
     }
 
