@@ -122,7 +122,7 @@ impl Guest {
         }
         self.arch = Some(arch);
         self.tags_local &= arch == Arch::X86;
-        self.processors = vec![Processor { alone: true, ..Processor::default() }; processors as usize];
+        self.processors.resize(processors as usize, Processor::default());
         Ok(())
     }
 

@@ -48,8 +48,8 @@ pub(super) struct Processor {
     pub registers: Registers,
     /// The address space of user pages that runs, once there was one.
     pub running: Option<Asid>,
-    /// The kernel runs alone: no program has the root.
-    pub alone: bool,
+    /// A program has the root, and not the kernel alone.
+    pub has_program: bool,
     /// No register was written since.
     pub settled: bool,
     /// The address space that each tag stood for last.

@@ -1,5 +1,5 @@
-//! Pages of the kernel that are not global, on x86-64. With isolated page tables nearly all of them are so. An entry for
-//! one belongs to the PCID under which it was filled. With `tags = pcid` each process has two, one for each of its
+//! Pages of the kernel that are not global, on x86-64. With isolated page tables nearly all of them are so. An entry
+//! for one belongs to the PCID under which it was filled. With `tags = pcid` each process has two, one for each of its
 //! roots, and a slot for both (SHD-4, SHD-5).
 //!
 //! So hardware gives such an entry the tag of the address space that runs, and all other entries of the upper half that
@@ -41,7 +41,7 @@ impl Os {
     /// This address space runs on the processor from now on.
     pub fn run(&mut self, asid: Asid) {
         let Some(guest) = self.guest.as_mut().filter(|guest| guest.tags_local) else { return };
-        guest.processor().alone = asid == KERNEL;
+        guest.processor().has_program = asid != KERNEL;
         if asid != KERNEL {
             self.with_guest(|guest, os| guest.enter(os, asid));
         }
@@ -63,7 +63,7 @@ impl Guest {
 
     /// Whether the running processor gives entries of the kernel's pages one tag, that of [`KERNEL`].
     pub(super) fn keeps_untagged(&self) -> bool {
-        !self.tags_local || self.processors[self.current].alone
+        !self.tags_local || !self.processors[self.current].has_program
     }
 
     /// A space runs next on the processor (SHD-4).
