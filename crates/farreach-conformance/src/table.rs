@@ -3,7 +3,8 @@
 
 use farreach_types::addr::{Asid, DIRECT_MAP, Pfn, Vpn, VpnRange};
 use farreach_types::translation::{
-    Attr, PageTableView, Perforated, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView, Translation,
+    Attr, KernelSegment, PageTableView, Perforated, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView,
+    Translation,
 };
 use std::collections::BTreeMap;
 
@@ -163,8 +164,9 @@ impl SegmentView for Table {
     fn segment(&self, asid: Asid) -> Option<Segment> {
         self.segments.get(&asid).copied()
     }
-    fn kernel_segment(&self, asid: Asid) -> Option<Segment> {
+    fn kernel_segment(&self, asid: Asid) -> Option<KernelSegment> {
         let extent = self.at(asid, KERNEL)?;
-        Some(Segment { base: Vpn(KERNEL), limit: Vpn(KERNEL + KERNEL_PAGES), pfn: Pfn(extent.pfn) })
+        let segment = Segment { base: Vpn(KERNEL), limit: Vpn(KERNEL + KERNEL_PAGES), pfn: Pfn(extent.pfn) };
+        Some(segment.into())
     }
 }

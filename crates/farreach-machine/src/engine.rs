@@ -26,7 +26,7 @@ use farreach_hw::tlb::filter::times::{LookupStamper, LookupTimes};
 use farreach_hw::tlb::{Lookup, Unfiltered};
 use farreach_os::Change;
 use farreach_types::Error;
-use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, owner};
+use farreach_types::addr::{Asid, BASE_SHIFT, Vpn};
 use farreach_types::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, block_id, words_behind};
 use fetches::Fetches;
 use prefetch_index::prefetch_index;
@@ -75,6 +75,8 @@ pub(super) struct Engine {
     unfiltered: Unfiltered,
     /// Reports of TLBs that do not run.
     ignored_report: Unfiltered,
+    /// A guest has dropped all entries of an address space, as far as changes were passed on.
+    flushed_space: bool,
     changes: Vec<Change>,
     ops: u64,
 }
@@ -110,6 +112,7 @@ impl Engine {
             mapped: None,
             unfiltered: Unfiltered::default(),
             ignored_report: Unfiltered::default(),
+            flushed_space: false,
             changes: Vec::new(),
             ops: 0,
         }
@@ -507,8 +510,8 @@ fn verify(compiled: &Compiled, groups: &[Group], instances: &[TlbInstance], asid
     for (kind, addr) in fetches.chain(data) {
         for instance in instances {
             let os = &groups[instance.group].os;
-            let asid = owner(asid, addr >> BASE_SHIFT);
-            instance.check(os, Lookup { asid, vpn: Vpn(addr >> os.page_shift()), kind });
+            let vpn = Vpn(addr >> os.page_shift());
+            instance.check(os, Lookup { asid: os.tag(asid, vpn), vpn, kind });
         }
     }
 }

@@ -289,7 +289,8 @@ impl Filter {
         if k > 0 {
             return self.unfilter_runs(asid, design, k);
         }
-        for &(_, base, mut mask) in pages.iter().filter(|(of, base, _)| *of == owner(asid, base.0)) {
+        let here = |(of, base, _): &&(Asid, Vpn, u64)| *of == asid || *of == owner(asid, base.0);
+        for &(_, base, mut mask) in pages.iter().filter(here) {
             while mask != 0 {
                 let hash = LookupTimes::hash(base.0 + u64::from(mask.trailing_zeros()));
                 unfilter_slots(times, &mut self.tags, hash, 1 << design);
@@ -302,7 +303,7 @@ impl Filter {
     fn unfilter_runs(&mut self, asid: Asid, design: usize, k: u32) {
         for i in 0..self.timed.report().pages().len() {
             let (of, base, mut mask) = self.timed.report().pages()[i];
-            while of == owner(asid, base.0 << k) && mask != 0 {
+            while (of == asid || of == owner(asid, base.0 << k)) && mask != 0 {
                 let page = VpnRange::one(Vpn(base.0 + u64::from(mask.trailing_zeros())));
                 self.clear_run(page.finer(k), design);
                 mask &= mask - 1;

@@ -8,6 +8,7 @@ use super::tally::Tally;
 use farreach_types::addr::{Asid, KERNEL};
 use farreach_types::counts::{
     Context, ContextCounts, ContextRow, ContextUse, ExceptionCount, GuestCounts, GuestEvents, GuestUse, Lookups,
+    ProcessorEvents,
 };
 use farreach_types::event::{Arch, Guest, MOST_PROCESSORS, Op, Register};
 use farreach_types::plural::with_noun;
@@ -47,6 +48,19 @@ struct Processor {
     kernel: bool,
     /// The address space that it ran last.
     space: Option<Asid>,
+    events: ProcessorEvents,
+    /// Another one calls a function here, as a shootdown does, and nothing was invalidated yet.
+    is_called: bool,
+}
+
+/// The vectors by which a processor of Linux on x86-64 calls a function on others.
+const CALLS: std::ops::RangeInclusive<u32> = 0xfb..=0xfc;
+
+impl Default for Processor {
+    /// It begins in the kernel.
+    fn default() -> Processor {
+        Processor { kernel: true, space: None, events: ProcessorEvents::default(), is_called: false }
+    }
 }
 
 /// What a context did, and what each design counted in it.
@@ -57,11 +71,15 @@ struct Counted {
     designs: Vec<ContextCounts>,
 }
 
-/// Of a design: flushes that it received, and translations that they dropped.
+/// Of a design: flushes that it received, and translations that they dropped; and those of all of an address space, with
+/// the entries that stayed.
 #[derive(Clone, Copy, Default)]
 struct Flushes {
     received: u64,
     dropped: u64,
+    of_spaces: u64,
+    global_kept: u64,
+    tagged_kept: u64,
 }
 
 /// What an event asks of an engine before its operating systems get it.
@@ -120,7 +138,7 @@ impl GuestRun {
             events: GuestEvents::default(),
             exceptions: BTreeMap::new(),
             names: HashMap::from_iter([(KERNEL, "kernel".into())]),
-            processors: vec![Processor { kernel: true, space: None }; processors as usize],
+            processors: vec![Processor::default(); processors as usize],
             running: 0,
             started: false,
             contexts: Vec::new(),
@@ -146,7 +164,10 @@ impl GuestRun {
 
     /// The processor that runs enters the kernel, or leaves it.
     pub fn set_kernel(&mut self, kernel: bool) {
-        self.processors[self.running].kernel = kernel;
+        let processor = &mut self.processors[self.running];
+        processor.kernel = kernel;
+        processor.is_called &= kernel;
+        processor.events.kernel_entries += u64::from(kernel);
         self.events.kernel_entries += u64::from(kernel);
     }
 
@@ -159,7 +180,7 @@ impl GuestRun {
     /// before, or none.
     pub fn begin(&mut self, asid: Asid) -> bool {
         self.started = true;
-        let Processor { kernel, space } = &mut self.processors[self.running];
+        let Processor { kernel, space, events, .. } = &mut self.processors[self.running];
         let key = (asid, !*kernel);
         let before = space.replace(asid);
         let contexts = &mut self.contexts;
@@ -169,7 +190,9 @@ impl GuestRun {
             contexts.len() - 1
         });
         self.open = Some(index);
-        self.events.space_switches += u64::from(before.is_some_and(|before| before != asid));
+        let switched = u64::from(before.is_some_and(|before| before != asid));
+        events.space_switches += switched;
+        self.events.space_switches += switched;
         before != Some(asid)
     }
 
@@ -198,17 +221,42 @@ impl GuestRun {
             Op::Guest(Guest::Name(name)) => _ = self.names.insert(asid, name.clone()),
             Op::Guest(Guest::Exception { vector }) => {
                 self.events.exceptions += 1;
+                let processor = &mut self.processors[self.running];
+                processor.events.exceptions += 1;
+                processor.is_called = self.arch == Arch::X86 && CALLS.contains(vector);
                 *self.exceptions.entry(*vector).or_default() += 1;
             }
             Op::Guest(Guest::Register { register, .. }) => {
                 self.events.root_writes += u64::from(*register != Register::Control);
+                self.serve_call();
             }
             Op::Guest(Guest::Invalidate(invalidate)) => {
                 self.events.invalidations += 1;
                 self.events.broadcasts += u64::from(invalidate.broadcast);
+                self.processors[self.running].events.invalidations += 1;
+                self.serve_call();
+                let others = self.processors.iter_mut().enumerate().filter(|(i, _)| *i != self.running);
+                let receivers = others.filter(|_| invalidate.broadcast);
+                receivers.for_each(|(_, other)| other.events.shootdowns_received += 1);
             }
             Op::Guest(Guest::Entries { values, .. }) => self.events.table_words += values.len() as u64,
             _ => {}
+        }
+    }
+
+    /// The running processor drops translations. The first time after another one called it, that is a shootdown.
+    fn serve_call(&mut self) {
+        let processor = &mut self.processors[self.running];
+        processor.events.shootdowns_received += u64::from(std::mem::take(&mut processor.is_called));
+    }
+
+    /// Counts entries that stayed in the TLBs of a design at a flush of an address space: by the spaces whose tags they
+    /// have.
+    pub fn kept(&mut self, design: usize, entries: impl Iterator<Item = Asid>) {
+        let flushes = &mut self.flushes[design];
+        flushes.of_spaces += 1;
+        for asid in entries {
+            *if asid == KERNEL { &mut flushes.global_kept } else { &mut flushes.tagged_kept } += 1;
         }
     }
 
@@ -241,8 +289,12 @@ impl GuestRun {
             arch: self.arch,
             processors: self.processors.len() as u32,
             memory_bytes: self.memory,
-            events: self.events.clone(),
+            events: GuestEvents {
+                shootdowns_received: self.processors.iter().map(|of| of.events.shootdowns_received).sum(),
+                ..self.events.clone()
+            },
             exceptions: self.exceptions.iter().map(|(&vector, &count)| ExceptionCount { vector, count }).collect(),
+            by_processor: self.processors.iter().map(|processor| processor.events).collect(),
             contexts: contexts.collect(),
             checks: None,
         }
@@ -255,7 +307,14 @@ impl GuestRun {
             counts: counted.designs[design],
             cycles: None,
         });
-        let Flushes { received, dropped } = self.flushes[design];
-        GuestCounts { flushes: received, flushed: dropped, contexts: rows.collect() }
+        let Flushes { received, dropped, of_spaces, global_kept, tagged_kept } = self.flushes[design];
+        GuestCounts {
+            flushes: received,
+            flushed: dropped,
+            space_flushes: of_spaces,
+            global_kept,
+            tagged_kept,
+            contexts: rows.collect(),
+        }
     }
 }

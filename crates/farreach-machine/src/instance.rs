@@ -144,15 +144,21 @@ impl TlbInstance {
         self.each().any(|(tlb, _)| tlb.timed().is_some_and(|timed| timed.orders()))
     }
 
-    /// Passes filtered lookups of 4 KB pages on to its TLBs. `asid` is the address space that runs.
+    /// Passes filtered lookups of 4 KB pages on to its TLBs. `asid` is the address space that runs; `local`: entries of
+    /// the kernel's pages may have its tag ([`Os::tag`]).
     #[inline]
-    pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u64)]) {
+    pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u64)], local: bool) {
         let order = self.order;
         for (tlb, [fetch, data]) in self.each() {
             let Some(timed) = tlb.timed() else { continue };
             for &(of_fetch, vpn, when) in lookups {
                 if if of_fetch { fetch } else { data } {
-                    timed.note_lookup(owner(asid, vpn.0), Vpn(vpn.0 >> order), of_fetch, when);
+                    let (of, vpn) = (owner(asid, vpn.0), Vpn(vpn.0 >> order));
+                    timed.note_lookup(of, vpn, of_fetch, when);
+                    // A page of the kernel has entries of one of both tags.
+                    if local && of != asid {
+                        timed.note_lookup(asid, vpn, of_fetch, when);
+                    }
                 }
             }
         }

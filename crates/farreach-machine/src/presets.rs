@@ -34,7 +34,7 @@ impl Preset {
         Some(toml.replacen("placement = \"demand\"", "placement = \"thp\"", 1).into())
     }
 
-    /// The groups that presets can be asked for in; the last is all of them, but for those that need two passes.
+    /// The groups that presets can be asked for in; the last is all of them, but for [`BY_NAME_ALONE`].
     pub fn groups() -> Vec<&'static str> {
         let mut groups: Vec<_> = PRESETS.iter().map(Preset::group).collect();
         groups.dedup();
@@ -91,6 +91,7 @@ pub const PRESETS: &[Preset] = presets![
     "ds13/2m",
     "ds13/1g",
     "ds13/segment",
+    "ds13/kernel",
     "rmm15/4k",
     "rmm15/thp",
     "rmm15/clustered",
@@ -177,8 +178,9 @@ pub const PRESETS: &[Preset] = presets![
 /// The group of all presets.
 const ALL: &str = "all";
 
-/// Presets that groups leave out: they read the references twice (REP-1), which programs that run make once.
-const BY_NAME_ALONE: [&str; 1] = ["since/opt"];
+/// Presets that groups leave out: they read the references twice (REP-1), which programs that run make once; or they
+/// are of use in recorded systems alone (DS13-43).
+const BY_NAME_ALONE: [&str; 2] = ["since/opt", "ds13/kernel"];
 
 /// The error for an unknown machine: the names most like it, and what is allowed.
 pub(super) fn unknown(name: &str) -> String {
@@ -198,7 +200,7 @@ mod tests {
     #[test]
     fn a_group_is_all_that_it_names_once() {
         assert_eq!(Preset::named("ds13:levels=5"), ["4k", "2m", "1g", "segment"].map(|m| format!("ds13/{m}:levels=5")));
-        let all = PRESETS.iter().map(|p| p.name).filter(|&name| name != "since/opt");
+        let all = PRESETS.iter().map(|p| p.name).filter(|name| !BY_NAME_ALONE.contains(name));
         assert_eq!(Preset::named("all"), all.collect::<Vec<_>>());
         assert_eq!(Preset::named("since/opt"), ["since/opt"]);
         for one in ["t94/single", "t94/single:entries=32", "ds1", "ds13/", "mine.toml", ""] {

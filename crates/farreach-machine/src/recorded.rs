@@ -9,8 +9,11 @@ use farreach_types::params::{PAGE_SIZE, SEED};
 /// The placement whose page tables are those of a recorded system.
 const GUEST: &str = "guest";
 
+/// The policy that makes direct segments for programs.
+const SEGMENT: &str = "segment";
+
 /// Policies without which some hardware is of no use.
-const POLICIES: [&str; 3] = ["segment", "perforated", "utopia"];
+const POLICIES: [&str; 3] = [SEGMENT, "perforated", "utopia"];
 
 impl MachineSpec {
     /// Whether its page tables are those of a recorded system.
@@ -38,9 +41,11 @@ impl MachineSpec {
             )));
         }
         if POLICIES.contains(&chosen.as_str()) {
+            let instead =
+                if chosen == SEGMENT { "; ds13/kernel has a segment for the kernel's direct map" } else { "" };
             return Err(refuse(format!(
                 "its hardware needs {placement} = {chosen}, and the trace of a whole system has an operating system of \
-                 its own, which does not do that; with {placement}={GUEST} it runs as hardware that is not used"
+                 its own, which does not do that; with {placement}={GUEST} it runs as hardware that is not used{instead}"
             )));
         }
         let mut toml = format!("about = {}\n", description::toml(&self.about.as_str().into()));

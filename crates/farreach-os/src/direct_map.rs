@@ -17,7 +17,7 @@ use crate::os::Os;
 use crate::page_table::entry::{Entry, attributes};
 use farreach_types::addr::{Asid, DIRECT_MAP, KERNEL, Pfn, Vpn, VpnRange};
 use farreach_types::event::Backing;
-use farreach_types::translation::Segment;
+use farreach_types::translation::{KernelSegment, Segment};
 
 impl Os {
     fn direct_start(&self) -> Vpn {
@@ -35,12 +35,13 @@ impl Os {
     }
 
     /// The registers of a kernel segment.
-    pub(super) fn direct_map(&self, asid: Asid) -> Option<Segment> {
+    pub(super) fn direct_map(&self, asid: Asid) -> Option<KernelSegment> {
         if let Some(guest) = &self.guest {
             return guest.direct_map().filter(|_| asid == KERNEL);
         }
         let pages = self.spaces.get(asid.0 as usize)?.direct_map_pages?;
-        Some(Segment { base: pages.start, limit: pages.end(), pfn: Pfn(numbers::DIRECT_MAP) })
+        let segment = Segment { base: pages.start, limit: pages.end(), pfn: Pfn(numbers::DIRECT_MAP) };
+        Some(segment.into())
     }
 
     /// After an event: reports to the hardware if the direct map appeared, disappeared or changed its end.

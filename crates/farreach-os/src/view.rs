@@ -6,16 +6,16 @@ use crate::ranges::process::Ranges;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::restseg::RestSegView;
 use farreach_types::translation::{
-    Attr, PageTableView, Perforated, Pte, Range, RangeTableView, RangeWalk, Region, Segment, SegmentView,
+    Attr, KernelSegment, PageTableView, Perforated, Pte, Range, RangeTableView, RangeWalk, Region, Segment, SegmentView,
 };
 
 impl PageTableView for Os {
     #[inline]
     fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte> {
-        self.spaces.get(asid.0 as usize)?.table.pte(vpn)
+        self.spaces.get(self.owner(asid, vpn).0 as usize)?.table.pte(vpn)
     }
     fn any_mapped(&self, asid: Asid, pages: VpnRange) -> bool {
-        self.spaces.get(asid.0 as usize).is_some_and(|space| space.table.any_in(pages))
+        self.spaces.get(self.owner(asid, pages.start).0 as usize).is_some_and(|space| space.table.any_in(pages))
     }
     fn reservation(&self, asid: Asid, vpn: Vpn) -> Option<Pfn> {
         let space = self.spaces.get(asid.0 as usize)?;
@@ -79,15 +79,16 @@ impl Os {
 
 impl RangeTableView for Os {
     fn range(&self, asid: Asid, vpn: Vpn) -> Option<Range> {
-        self.range_of(asid, vpn)
+        self.range_of(self.owner(asid, vpn), vpn)
     }
 
     fn walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
-        self.ranges_of(asid).map_or(RangeWalk { nodes: 0, found: None }, |ranges| ranges.walk(vpn))
+        let ranges = self.ranges_of(self.owner(asid, vpn));
+        ranges.map_or(RangeWalk { nodes: 0, found: None }, |ranges| ranges.walk(vpn))
     }
 
     fn path(&self, asid: Asid, vpn: Vpn, into: &mut Vec<u64>) {
-        if let Some(ranges) = self.ranges_of(asid) {
+        if let Some(ranges) = self.ranges_of(self.owner(asid, vpn)) {
             ranges.path(vpn, into);
         }
     }
@@ -110,7 +111,7 @@ impl SegmentView for Os {
         self.registers(asid)
     }
 
-    fn kernel_segment(&self, asid: Asid) -> Option<Segment> {
+    fn kernel_segment(&self, asid: Asid) -> Option<KernelSegment> {
         self.direct_map(asid)
     }
 }

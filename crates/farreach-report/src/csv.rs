@@ -11,7 +11,9 @@ pub fn render(result: &RunResult) -> String {
     let mut workload = flat("workload.", json(&result.workload));
     if let Some(guest) = &result.workload.guest {
         // Its lists are in JSON and HTML.
-        ["workload.guest.exceptions", "workload.guest.contexts"].iter().for_each(|list| drop(workload.remove(*list)));
+        for list in ["exceptions", "by_processor", "contexts"] {
+            workload.remove(&format!("workload.guest.{list}"));
+        }
         for (name, kernel) in PRIVILEGES {
             workload.extend(flat(&format!("workload.guest.{name}.references."), json(&guest.references(kernel))));
             workload.extend(flat(&format!("workload.guest.{name}.lookups."), json(&guest.lookups(kernel))));

@@ -70,7 +70,7 @@ mod tlb;
 pub use caches::{Answered, CacheCounts, LineCounts, WalkCaches};
 pub use guest::{
     Context, ContextCounts, ContextRow, ContextUse, ExceptionCount, GuestChecks, GuestCounts, GuestEvents,
-    GuestOsCounts, GuestUse,
+    GuestOsCounts, GuestUse, ProcessorEvents,
 };
 pub use parts::{HOST_TABLE, MemoryCounts, PartCounts, Parts, StepCounts, TABLE};
 pub use tlb::{HostWalkCounts, RangeCounts, SegmentCounts, ShootdownCounts, TlbCounts, WalkCounts, WalkDistances};

@@ -171,7 +171,7 @@ impl SegmentView for Absent {
     fn segment(&self, _: Asid) -> Option<Segment> {
         None
     }
-    fn kernel_segment(&self, _: Asid) -> Option<Segment> {
+    fn kernel_segment(&self, _: Asid) -> Option<KernelSegment> {
         None
     }
 }
@@ -207,7 +207,7 @@ pub trait SegmentView {
     /// The segment registers of the process (DS13-1), if it has a direct segment.
     fn segment(&self, asid: Asid) -> Option<Segment>;
     /// The kernel's direct map in the address space (DS13-43), if the stream has one.
-    fn kernel_segment(&self, asid: Asid) -> Option<Segment>;
+    fn kernel_segment(&self, asid: Asid) -> Option<KernelSegment>;
 }
 
 /// A translation as an entry of a design gives it, for the checks of XC-3 and for golden vectors.
@@ -251,6 +251,48 @@ pub struct Segment {
     pub limit: Vpn,
     /// Frame of the first page.
     pub pfn: Pfn,
+}
+
+/// What registers for the kernel's direct map can hold (DS13-43).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KernelSegment {
+    /// All of it.
+    pub segment: Segment,
+    /// The rights of its pages, where the kernel says so before they are looked up.
+    pub attr: Option<Attr>,
+    /// Pages in it that have other rights, or other frames: ascending, apart. They are paged, for a segment has one set
+    /// of rights (DS13-10).
+    pub paged: Vec<VpnRange>,
+    /// The tags that entries for its pages may have had until the kernel loads these registers, which flushes them;
+    /// none, if nothing was looked up before.
+    pub tags: Vec<Asid>,
+}
+
+impl From<Segment> for KernelSegment {
+    /// A direct map whose pages are all alike.
+    fn from(segment: Segment) -> KernelSegment {
+        KernelSegment { segment, attr: None, paged: Vec::new(), tags: Vec::new() }
+    }
+}
+
+impl KernelSegment {
+    /// Its parts between paged pages; some may be empty.
+    pub fn parts(&self) -> impl Iterator<Item = VpnRange> {
+        let Segment { base, limit, .. } = self.segment;
+        let starts = [base].into_iter().chain(self.paged.iter().map(VpnRange::end));
+        let ends = self.paged.iter().map(|range| range.start).chain([limit]);
+        starts.zip(ends).map(|(start, end)| VpnRange::between(start, end))
+    }
+
+    /// The longest of its parts, of equal ones the lowest.
+    pub fn longest_part(mut self) -> KernelSegment {
+        let longest = self.parts().max_by_key(|part| (part.pages, std::cmp::Reverse(part.start)));
+        let longest = longest.expect("there is one more than paged ranges");
+        let pfn = Pfn(self.segment.pfn.0.wrapping_add(longest.start.0 - self.segment.base.0));
+        self.segment = Segment { base: longest.start, limit: longest.end(), pfn };
+        self.paged.clear();
+        self
+    }
 }
 
 impl Range {
@@ -304,6 +346,24 @@ mod tests {
         let range = Range { first: Vpn(0x100), pages: 0x80, pfn: Pfn(0x600), attr: Attr(7) };
         let frame = |vpn| range.contains(Vpn(vpn)).then(|| range.translate(Vpn(vpn)).pfn.0);
         assert_eq!([0xff, 0x100, 0x17f, 0x180].map(frame), [None, Some(0x600), Some(0x67f), None]);
+    }
+
+    /// DS13-10, DS13-43.
+    #[test]
+    fn ds13_43_the_longest_part_with_one_set_of_rights() {
+        let range = |start, pages| VpnRange { start: Vpn(start), pages };
+        let all = Segment { base: Vpn(0x1000), limit: Vpn(0x2000), pfn: Pfn(0x10) };
+        for (paged, base, limit) in [
+            (vec![], 0x1000, 0x2000),
+            (vec![range(0x1800, 1)], 0x1000, 0x1800),
+            (vec![range(0x17ff, 1)], 0x1800, 0x2000),
+            (vec![range(0x1000, 8), range(0x1ff0, 16)], 0x1008, 0x1ff0),
+            (vec![range(0x1000, 0x1000)], 0x1000, 0x1000),
+        ] {
+            let kernel = KernelSegment { segment: all, attr: Some(Attr(3)), paged, tags: Vec::new() };
+            let Segment { base: from, limit: to, pfn } = kernel.longest_part().segment;
+            assert_eq!((from.0, to.0, pfn.0), (base, limit, 0x10 + base - 0x1000));
+        }
     }
 
     /// CA-25, AMB-61.

@@ -33,6 +33,7 @@ impl Engine {
                 };
                 unfiltered.clear();
                 let flushed = matches!(change.what, What::Flushed | What::FlushedEverywhere);
+                self.flushed_space |= flushed && change.pages == group.os.programs_half();
                 let before = if flushed { instance.invalidations() } else { 0 };
                 for (tlb, sees) in instance.each() {
                     unfiltered.set_sides(sees);
@@ -92,11 +93,15 @@ impl Engine {
         for g in 0..self.groups.len() {
             let Group { os, memory_profile, designs } = &mut self.groups[g];
             memory_profile.before(self.tally.clock(), os);
+            self.flushed_space = false;
             os.apply(asid, op);
             if let Some(refusal) = os.refusal() {
                 return Err(format!("{}: {refusal}", self.instances[designs.start].name));
             }
             self.follow(g);
+            if self.flushed_space {
+                self.count_kept(g);
+            }
         }
         if !whole_system {
             self.follow_threads(asid, op);
@@ -107,6 +112,17 @@ impl Engine {
             self.groups.iter().for_each(|g| g.os.check());
         }
         Ok(())
+    }
+
+    /// After a flush of an address space: what stays in the TLBs of the processor that runs.
+    #[cold]
+    pub(super) fn count_kept(&mut self, g: usize) {
+        let Some(guest) = &mut self.guest else { return };
+        for design in self.groups[g].designs.clone() {
+            let tlbs = self.instances[design].each();
+            let entries: Vec<_> = tlbs.flat_map(|(tlb, _)| tlb.entries()).map(|entry| entry.asid).collect();
+            guest.kept(design, entries.into_iter());
+        }
     }
 
     /// Threads of programs.
@@ -189,7 +205,9 @@ impl Engine {
 
     /// Passes these lookups on to the designs.
     pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u64)]) {
-        self.instances.iter_mut().for_each(|instance| instance.note_lookups(asid, lookups));
+        for instance in &mut self.instances {
+            instance.note_lookups(asid, lookups, self.groups[instance.group].os.has_local_tags());
+        }
     }
 }
 

@@ -27,6 +27,14 @@ impl Engine {
         }
         if self.guest.as_mut().is_some_and(|guest| guest.begin(asid)) {
             self.tell_switch(asid);
+            for g in 0..self.groups.len() {
+                self.flushed_space = false;
+                self.groups[g].os.run(asid);
+                self.follow(g);
+                if self.flushed_space {
+                    self.count_kept(g);
+                }
+            }
         }
     }
 

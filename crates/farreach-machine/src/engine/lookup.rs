@@ -76,7 +76,7 @@ impl Engine {
     /// A lookup without shortcuts, in the designs that are not `inside`. Returns those for which it may be filtered
     /// now.
     pub(super) fn access_all(&mut self, asid: Asid, vpn: u64, kind: Kind, inside: u32) -> Result<u32, Error> {
-        let asid = owner(asid, vpn);
+        let (running, asid) = (asid, owner(asid, vpn));
         self.footprint.insert(asid, vpn);
         if self.full & !inside & self.fetches.designs != 0 {
             self.tell_fetch(asid, vpn, kind, self.full & !inside)?;
@@ -91,6 +91,7 @@ impl Engine {
             self.follow(g);
             let mut missed = 0;
             let Group { os, designs, .. } = &self.groups[g];
+            let at = Lookup { asid: os.tag(running, at.vpn), ..at };
             for design in designs.clone() {
                 let instance = &mut self.instances[design];
                 self.unfiltered.clear();
@@ -180,7 +181,7 @@ impl Engine {
             let instance = &mut instances[design];
             let (os, k) = (&groups[instance.group].os, instance.order);
             let Touched { pte, label } = filter.answer(slot, instance.group);
-            let at = Lookup { asid: of, vpn: Vpn(vpn >> k), kind };
+            let at = Lookup { asid: os.tag(asid, Vpn(vpn >> k)), vpn: Vpn(vpn >> k), kind };
             let (tlb, sees) = instance.tlb(kind);
             let unfiltered = filter.report(k);
             unfiltered.clear_for(sees);

@@ -114,7 +114,8 @@ impl Build<'_, '_> {
     fn pages<'s>(&mut self, parts: impl Iterator<Item = &'s [usize]>) -> Result<(), Error> {
         let (mut groups, mut instances): (Vec<Group>, Vec<TlbInstance>) = Default::default();
         for part in parts {
-            let os = Os::new(&self.specs[part[0]].params).map_err(self.refuse(part[0]))?;
+            let mut os = Os::new(&self.specs[part[0]].params).map_err(self.refuse(part[0]))?;
+            os.tag_local_pages();
             let group = Group {
                 os,
                 designs: instances.len()..instances.len() + part.len(),

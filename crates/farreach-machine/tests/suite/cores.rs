@@ -7,7 +7,7 @@ use farreach_oracle::driver::world::{Step, World, apply};
 use farreach_types::addr::{Asid, Pfn, Vpn};
 use farreach_types::counts::{ShootdownCounts, TlbCounts};
 use farreach_types::event::{Backing, End, Kind, Op, Prot};
-use farreach_types::translation::{Attr, PageTableView, Pte, Segment, SegmentView};
+use farreach_types::translation::{Attr, KernelSegment, PageTableView, Pte, Segment, SegmentView};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +65,7 @@ impl SegmentView for Grown {
     fn segment(&self, _: Asid) -> Option<Segment> {
         Some(self.0)
     }
-    fn kernel_segment(&self, _: Asid) -> Option<Segment> {
+    fn kernel_segment(&self, _: Asid) -> Option<KernelSegment> {
         None
     }
 }

@@ -152,6 +152,7 @@ fn ca_14_t94_70_every_preset_misses_alike_by_traps() {
             "\"spot\"",
             "\"dppred\"",
             "host = \"agile\"",
+            "placement = \"guest\"",
         ];
         let unfit = preset.name.starts_with("sv97/") || needs.iter().any(|word| preset.toml.contains(word));
         assert_eq!(found.is_none(), unfit, "{}", preset.name);

@@ -26,7 +26,7 @@ fn config(seed: u64, late: bool) -> KernelConfig {
 }
 
 fn tlb(shift: u32, mixed: bool, drops: bool) -> TlbConfig {
-    TlbConfig { entries: 12, mixed, shift, drops }
+    TlbConfig { entries: 12, mixed, shift, drops, pcid: false }
 }
 
 /// The walk finds what the kernel means, at every step: frame, size, rights, global or not.

@@ -5,8 +5,8 @@
 //! tables too: what then translates otherwise goes at once, on all processors.
 
 use super::system::{Heard, System};
-use super::{Found, Mistake, Registers, x86};
-use farreach_types::addr::{Asid, VpnRange, owner};
+use super::{Found, Mistake, Registers, bits, x86};
+use farreach_types::addr::{Asid, KERNEL, VpnRange, owner};
 use farreach_types::event::{Access, Arch, Guest, Invalidate, Op, Register};
 
 /// What a write of a register drops, on its own processor.
@@ -28,6 +28,8 @@ pub struct TlbConfig {
     pub shift: u32,
     /// Entries are dropped when their translation changes, before the guest says so.
     pub drops: bool,
+    /// The guest has no PCIDs, and is taken as if Linux dealt them out (OZ-12).
+    pub pcid: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +64,15 @@ pub struct TlbCounts {
     pub stale: u64,
 }
 
+/// PCIDs of a processor: the spaces that have them, and which gets the next one. The tag of a space is its number.
+#[derive(Clone, Default)]
+struct Dealt {
+    spaces: Vec<Asid>,
+    next: usize,
+    /// The space that runs.
+    running: Option<Asid>,
+}
+
 pub struct Tlbs {
     pub config: TlbConfig,
     /// Of each processor, the entry used longest ago first.
@@ -70,12 +81,14 @@ pub struct Tlbs {
     pub counts: Vec<[TlbCounts; 2]>,
     /// Entries that were dropped.
     pub dropped: u64,
+    /// Of each processor, with `pcid`.
+    dealt: Vec<Dealt>,
     mistake: Option<Mistake>,
 }
 
 impl Tlbs {
     pub fn new(config: TlbConfig, mistake: Option<Mistake>) -> Tlbs {
-        Tlbs { config, entries: Vec::new(), counts: Vec::new(), dropped: 0, mistake }
+        Tlbs { config, entries: Vec::new(), counts: Vec::new(), dropped: 0, dealt: Vec::new(), mistake }
     }
 
     /// Programs and kernel, over all processors.
@@ -94,6 +107,7 @@ impl Tlbs {
     pub fn hear(&mut self, system: &System, heard: Heard<'_>) {
         self.entries.resize(system.processors.len(), Vec::new());
         self.counts.resize(system.processors.len(), Default::default());
+        self.dealt.resize(system.processors.len(), Dealt::default());
         match heard {
             Heard::Batch(_) => {}
             Heard::Access(access) => self.access(system, access),
@@ -112,11 +126,30 @@ impl Tlbs {
         }
     }
 
+    /// OZ-12: the space that runs has a PCID.
+    fn deal(&mut self, system: &System) {
+        if !self.config.pcid || system.space == KERNEL {
+            return;
+        }
+        let dealt = &mut self.dealt[system.running];
+        dealt.running = Some(system.space);
+        if dealt.spaces.contains(&system.space) {
+            return;
+        }
+        if dealt.spaces.len() < 6 {
+            return dealt.spaces.push(system.space);
+        }
+        let lost = std::mem::replace(&mut dealt.spaces[dealt.next], system.space);
+        dealt.next = (dealt.next + 1) % 6;
+        self.drop_if(system.running, |entry| entry.tag == lost.0 as u16 && !entry.found.global);
+    }
+
     fn lookup(&mut self, system: &System, page: u64) {
+        self.deal(system);
         let running = system.running;
         let counts = &mut self.counts[running][usize::from(system.kernel[running])];
         let entries = &mut self.entries[running];
-        let tag = system.tag();
+        let tag = if self.config.pcid { system.space.0 as u16 } else { system.tag() };
         let now = system.translate(system.space, page);
         counts.lookups += 1;
         let answers = |entry: &Entry| entry.has(page) && (entry.tag == tag || entry.found.global);
@@ -151,7 +184,12 @@ impl Tlbs {
     }
 
     fn register(&mut self, system: &System, before: &Registers, register: Register, value: u64) {
+        let again = bits(before.root0 ^ value, 51, 12) == 0;
         let dropped = match system.arch {
+            Arch::X86 if self.config.pcid && register == Register::Root0 => match self.dealt[system.running].running {
+                Some(space) if again => Dropped::Tagged(space.0 as u16),
+                _ => Dropped::Nothing,
+            },
             Arch::X86 => x86::written(before, register, value, self.mistake),
             _ => Dropped::Nothing,
         };
@@ -164,7 +202,10 @@ impl Tlbs {
     }
 
     fn invalidate(&mut self, system: &System, which: Invalidate) {
+        self.deal(system);
         let mistake = self.mistake;
+        let running = self.dealt[system.running].running.filter(|_| self.config.pcid);
+        let which = Invalidate { tag: running.map_or(which.tag, |space| which.tag.map(|_| space.0 as u16)), ..which };
         let goes = |entry: &Entry| {
             let spared = mistake == Some(Mistake::SparesGlobal) && which.tag.is_some();
             let tagged = which.tag.is_none_or(|tag| tag == entry.tag || mistake == Some(Mistake::AnyTag));

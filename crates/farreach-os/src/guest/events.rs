@@ -123,6 +123,7 @@ impl Guest {
             return Err(format!("page_size = {size} is not allowed for a recording of {arch}: it must be 4K"));
         }
         self.arch = Some(arch);
+        self.tags_local &= arch == Arch::X86;
         self.processors.resize(processors as usize, Processor::default());
         Ok(())
     }

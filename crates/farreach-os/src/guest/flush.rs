@@ -47,18 +47,17 @@ impl Guest {
         processor.settled = true;
         let pcide = processor.registers.control.unwrap_or(0) & PCIDE != 0;
         let kept = pcide && processor.registers.root0.unwrap_or(0) & KEEP != 0;
-        let lost = if tags == Tags::Pcid { processor.take_slot(asid) } else { None };
         self.counts.space_switches += u64::from(switched);
         if let Some(root) = root {
             self.follow_root(os, asid, root);
         }
-        if let Some(lost) = lost {
-            self.flush(os, lost, os.half(false), false);
+        if tags == Tags::Pcid {
+            self.take_slot(os, asid);
         }
         // No entry of the space outlives a load of its root that keeps none, with any tag that it had before. So no
         // leaf of it that changed meanwhile waits for the guest to say so. If it had the tag, the load has flushed it.
         if arch == Some(Arch::X86) && tags == Tags::Guest && !kept && had_tag != Some(asid) {
-            self.flush(os, asid, os.half(false), false);
+            self.flush_slot(os, asid);
         }
         if tags != Tags::Guest && switched {
             // SHD-4: a space whose tables changed meanwhile is flushed when it runs again.
@@ -91,9 +90,10 @@ impl Guest {
                     Tags::Pcid | Tags::All => running.filter(|_| reload),
                 };
                 if !kept {
-                    space.into_iter().for_each(|asid| self.flush(os, asid, os.half(false), false));
+                    space.into_iter().for_each(|asid| self.flush_slot(os, asid));
                 }
-                if !kept && (tags != Tags::All || reload) || tags == Tags::Pcid && !reload {
+                // With tags of their own they are dropped with the space that has them; without, here.
+                if self.keeps_untagged() && (!kept && (tags != Tags::All || reload) || tags == Tags::Pcid && !reload) {
                     self.flush_local(os, os.half(true), false);
                 }
             }
@@ -132,12 +132,20 @@ impl Guest {
         let upper = range.map_or(os.half(true), |range| range.and(os.half(true)));
         if lower.pages > 0 {
             for asid in self.tagged(tag, broadcast) {
-                self.flush(os, asid, lower, broadcast);
+                // SHD-5: both PCIDs of the process.
+                for asid in self.processors[self.current].slot_of(asid) {
+                    self.flush(os, asid, lower, broadcast);
+                }
+            }
+        }
+        if upper.pages > 0 && self.tags_local {
+            for asid in self.tagged(tag, broadcast) {
+                self.flush_tagged_pages(os, asid, upper);
             }
         }
         if upper.pages > 0 && global {
             self.flush(os, KERNEL, upper, broadcast);
-        } else if upper.pages > 0 && self.is_loaded(tag, broadcast) {
+        } else if upper.pages > 0 && self.keeps_untagged() && self.is_loaded(tag, broadcast) {
             self.flush_local(os, upper, broadcast);
         }
     }
@@ -181,6 +189,7 @@ impl Guest {
     fn flush_all(&mut self, os: &mut Os, everywhere: bool) {
         for asid in self.spaces() {
             self.flush(os, asid, os.half(false), everywhere);
+            self.flush_tagged(os, asid, os.half(true));
         }
         self.flush(os, KERNEL, os.half(true), everywhere);
     }
@@ -195,7 +204,7 @@ impl Guest {
     }
 
     /// Entries go. Nothing is said of pages that no entry can be about.
-    fn flush(&mut self, os: &mut Os, asid: Asid, pages: VpnRange, everywhere: bool) {
+    pub(super) fn flush(&mut self, os: &mut Os, asid: Asid, pages: VpnRange, everywhere: bool) {
         let pages = whole_leaves(os, asid, pages);
         if !os.spaces.get(asid.0 as usize).is_some_and(|space| space.table.any_in(pages)) {
             return;
@@ -205,6 +214,16 @@ impl Guest {
         for (first, pages) in self.stale_in(asid, pages) {
             self.remove(os, asid, VpnRange { start: Vpn(first), pages });
             self.find_again(os, asid, first);
+        }
+    }
+
+    /// Stale pages of the kernel that are not global are so no longer.
+    pub(super) fn end_stale_local(&mut self, os: &mut Os, pages: VpnRange) {
+        for (first, pages) in self.stale_in(KERNEL, pages) {
+            if self.local.contains_key(&first) {
+                self.remove(os, KERNEL, VpnRange { start: Vpn(first), pages });
+                self.find_again(os, KERNEL, first);
+            }
         }
     }
 

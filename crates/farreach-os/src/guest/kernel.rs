@@ -6,56 +6,12 @@
 //! they do not have stay, as nothing can refer to them meanwhile.
 
 use super::Guest;
-use super::format::{Leaf, Reading, Rights, Root};
+use super::format::{Reading, Rights, Root};
 use super::links::Link;
 use super::walk::top;
 use crate::os::Os;
-use crate::ranges::runs::Runs;
-use farreach_types::addr::{KERNEL, Pfn, Vpn, VpnRange};
-use farreach_types::translation::Segment;
+use farreach_types::addr::{KERNEL, Vpn, VpnRange};
 use std::collections::BTreeMap;
-
-/// The large leaves of the kernel, and the longest run of them: the direct map, for registers of a segment (DS13-43).
-#[derive(Default)]
-pub(super) struct DirectMap {
-    leaves: Runs,
-    longest: Option<Segment>,
-}
-
-impl DirectMap {
-    /// A leaf came.
-    pub fn add(&mut self, pages: VpnRange, leaf: Leaf) {
-        if leaf.global && pages.pages > 1 {
-            self.leaves.insert(pages.start, pages.pages, Pfn(leaf.pfn), leaf.attr, false);
-        }
-    }
-
-    /// Pages went.
-    pub fn take(&mut self, pages: VpnRange) {
-        self.leaves.remove(pages);
-    }
-
-    /// The pages of the run, as they are now and were, if they changed since the last call.
-    pub fn changes(&mut self) -> Option<VpnRange> {
-        if !std::mem::take(&mut self.leaves.changed) {
-            return None;
-        }
-        self.leaves.fresh.clear();
-        self.leaves.retired.clear();
-        // Of equal ones the lowest.
-        let longest = self.leaves.iter().max_by_key(|(first, run)| (run.pages, std::cmp::Reverse(*first)));
-        let now = longest.map(|(base, run)| Segment { base, limit: Vpn(base.0 + run.pages), pfn: run.pfn });
-        let before = std::mem::replace(&mut self.longest, now);
-        let pages = |s: Segment| VpnRange::between(s.base, s.limit);
-        let both = before.into_iter().chain(now).map(pages).max_by_key(|range| range.pages);
-        both.filter(|_| before != now)
-    }
-
-    /// The run.
-    pub fn segment(&self) -> Option<Segment> {
-        self.longest
-    }
-}
 
 /// The loaded root of the kernel's half.
 #[derive(Default)]

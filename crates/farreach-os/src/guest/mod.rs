@@ -8,7 +8,9 @@
 //! * `pages`: the page table that designs read ([`crate::page_table`]), which is filled from the mirror;
 //! * `walk`: a touch walks the mirror, and links the tables on its way with all their leaves;
 //! * `change`: a word that changes removes, changes or adds what it means;
+//! * `direct_map`: where the kernel maps all its memory, for registers of a segment;
 //! * `kernel`: the upper half of the addresses, one address space under many roots;
+//! * `tags`: pages of the kernel that are not global, with PCIDs;
 //! * `flush`: what invalidations and writes of registers do to entries, and what stale entries wait for;
 //! * `events`: the events of the guest.
 //!
@@ -16,6 +18,7 @@
 //! and modified bits in the guest's tables mean nothing here: the emulator sets them unseen.
 
 mod change;
+mod direct_map;
 mod events;
 mod flush;
 mod format;
@@ -24,20 +27,22 @@ mod links;
 mod mirror;
 mod pages;
 mod registers;
+mod tags;
 #[cfg(test)]
 mod tests;
 mod walk;
 
 use crate::placement::guest::GuestPolicy;
+use direct_map::DirectMap;
 use farreach_types::addr::Asid;
 use farreach_types::counts::GuestOsCounts;
 use farreach_types::event::Arch;
-use farreach_types::translation::Segment;
+use farreach_types::translation::KernelSegment;
 use flush::StaleLeaf;
 use foldhash::fast::FixedState;
 use format::Root;
 use hashbrown::HashMap;
-use kernel::{DirectMap, KernelRoot};
+use kernel::KernelRoot;
 use links::Links;
 use mirror::Mirror;
 use pages::{InUse, Local};
@@ -63,6 +68,10 @@ pub(crate) struct Guest {
     stale: BTreeMap<(Asid, u64), StaleLeaf>,
     /// Entries of the kernel that are not global, by first page.
     local: BTreeMap<u64, Local>,
+    /// Most of them at any time.
+    local_most: usize,
+    /// Hardware gives their entries the tag of the address space that runs.
+    tags_local: bool,
     in_use: InUse,
     /// Address spaces of which pages came or went.
     changed: Vec<Asid>,
@@ -87,8 +96,9 @@ impl Guest {
     }
 
     /// The registers of a segment for the kernel's direct map.
-    pub fn direct_map(&self) -> Option<Segment> {
-        self.direct_map.segment()
+    pub fn direct_map(&self) -> Option<KernelSegment> {
+        let segment = self.direct_map.segment()?;
+        Some(KernelSegment { tags: self.tags(), ..segment })
     }
 
     /// Pages and frames that were touched.

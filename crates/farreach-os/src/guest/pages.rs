@@ -68,10 +68,11 @@ impl Guest {
         os.nodes_peak = os.nodes_peak.max(os.nodes);
         os.announce(asid, pages);
         if asid == KERNEL {
-            self.direct_map.add(pages, leaf);
+            self.direct_map.add(pages, Pfn(pfn), attr);
         }
         if asid == KERNEL && !global {
             self.local.insert(pages.start.0, Local { pages: pages.pages, touched: false });
+            self.local_most = self.local_most.max(self.local.len());
         }
         self.changed(asid);
     }
@@ -104,11 +105,13 @@ impl Guest {
     }
 
     /// The first touch of a page.
-    pub(super) fn touch_first(&mut self, asid: Asid, vpn: Vpn, pfn: Pfn) {
-        self.in_use.add(pfn.0);
-        if asid == KERNEL
-            && let Some((first, local)) = self.local.range_mut(..=vpn.0).next_back()
-        {
+    pub(super) fn touch_first(&mut self, os: &Os, asid: Asid, vpn: Vpn, entry: &Entry) {
+        self.in_use.add(entry.pfn.0);
+        if asid != KERNEL {
+            return;
+        }
+        self.touch_direct_map(os, vpn, entry.pfn, entry.attr);
+        if let Some((first, local)) = self.local.range_mut(..=vpn.0).next_back() {
             local.touched |= vpn.0 - first < local.pages;
         }
     }

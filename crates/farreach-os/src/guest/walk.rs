@@ -22,10 +22,14 @@ impl Os {
     /// Calls the part that knows the guest; ranges follow at the end.
     pub(super) fn with_guest<R>(&mut self, call: impl FnOnce(&mut Guest, &mut Os) -> R) -> R {
         let mut guest = self.guest.take().expect("the placement is guest");
+        let before = self.changes.len();
         let result = call(&mut guest, self);
+        guest.tell_tags(&mut self.changes, before);
+        let before = self.changes.len();
         for asid in guest.changed_spaces() {
             self.sync_ranges(asid);
         }
+        guest.tell_tags(&mut self.changes, before);
         if let Some(pages) = guest.direct_map.changes() {
             self.change(KERNEL, pages, What::Segment);
         }
@@ -36,6 +40,11 @@ impl Os {
     /// Whether a 4 KB page, or one of this system, is in the half of the kernel.
     pub(super) fn is_upper(&self, vpn: Vpn) -> bool {
         vpn.0 >> (GUEST_ADDRESS_BITS - 1 - self.shift) != 0
+    }
+
+    /// The pages that programs of a guest may have.
+    pub fn programs_half(&self) -> VpnRange {
+        self.half(false)
     }
 
     /// The pages of one half of the addresses.
@@ -69,7 +78,7 @@ impl Guest {
             });
             if !entry.touched {
                 os.touched_pages += 1;
-                self.touch_first(asid, vpn, entry.pfn);
+                self.touch_first(os, asid, vpn, &entry);
             }
             if !permitted && !entry.forbidden {
                 os.memory.counts.forbidden_accesses += 1;

@@ -52,6 +52,7 @@ pub(super) fn facts(guest: &GuestUse) -> [Vec<(&'static str, u64)>; 2] {
         ("word of page tables", events.table_words),
         ("invalidation", events.invalidations),
         ("broadcast", events.broadcasts),
+        ("received shootdown", events.shootdowns_received),
     ];
     [run, tables].map(|facts| facts.into_iter().filter(|(_, n)| *n > 0).collect())
 }
@@ -96,6 +97,10 @@ pub(super) fn header(guest: &GuestUse) -> Vec<String> {
         out.push(facts.into_iter().map(|(one, n)| counted(n, one)).collect::<Vec<_>>().join(", "));
     }
     out.extend(vectors::exceptions(guest));
+    if guest.by_processor.len() > 1 {
+        let received = guest.by_processor.iter().map(|of| count(of.shootdowns_received)).collect::<Vec<_>>();
+        out.push(format!("received shootdowns by processor: {}", received.join(", ")));
+    }
     out.extend(guest.checks.as_ref().map(|checks| checked(checks).join("; ")));
     out
 }
@@ -158,7 +163,7 @@ impl<'a> Sides<'a> {
 /// A column of the first table: two lines of heading, and the cell; left out if all cells are empty or 0.
 type Column = ([&'static str; 2], fn(&Sides) -> Option<String>);
 
-const COLUMNS: [Column; 13] = [
+const COLUMNS: [Column; 15] = [
     (["kernel", "misses"], |s| Some(count(s.misses(true)))),
     (["user", "misses"], |s| Some(count(s.misses(false)))),
     (["kernel %", "misses"], |s| s.kernel_misses().map(rate)),
@@ -171,14 +176,17 @@ const COLUMNS: [Column; 13] = [
     (["kernel %", "cycles"], |s| s.kernel_cycles().map(rate)),
     (["", "flushes"], |s| Some(count(s.counts.flushes))),
     (["entries", "flushed"], |s| Some(count(s.counts.flushed))),
+    (["global", "kept"], |s| Some(count(s.counts.global_kept))),
+    (["tagged", "kept"], |s| Some(count(s.counts.tagged_kept))),
     (["stale", "lookups"], |s| Some(count(s.os.stale_lookups))),
 ];
 
 /// How to read the first table.
-const NOTES: [&str; 4] = [
+const NOTES: [&str; 5] = [
     "per 1000: misses for 1000 instructions of the kernel, of programs, of both.",
     "cycles: miss cycles. All that a system call does is the kernel's.",
     "flushes: what the guest told its processors to drop, by instructions and writes of registers.",
+    "kept: entries of global pages, and with tags of other address spaces, that stayed when those of one were flushed.",
     "lookups: stale ones had a translation that the guest had changed and not invalidated yet.",
 ];
 

@@ -8,7 +8,7 @@ use farreach_rtl::{Checker, Compiler};
 use farreach_trace::generate;
 use farreach_types::addr::{Asid, Pfn, Vpn};
 use farreach_types::event::{Kind, Source};
-use farreach_types::translation::{PageTableView, Pte, Segment, SegmentView};
+use farreach_types::translation::{KernelSegment, PageTableView, Pte, Segment, SegmentView};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::path::Path;
@@ -47,7 +47,7 @@ impl SegmentView for Covered {
     fn segment(&self, _: Asid) -> Option<Segment> {
         Some(self.segment)
     }
-    fn kernel_segment(&self, _: Asid) -> Option<Segment> {
+    fn kernel_segment(&self, _: Asid) -> Option<KernelSegment> {
         None
     }
 }

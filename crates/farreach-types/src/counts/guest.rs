@@ -51,6 +51,9 @@ pub struct GuestUse {
     pub events: GuestEvents,
     /// Its exceptions and interrupts, by vector, ascending.
     pub exceptions: Vec<ExceptionCount>,
+    /// What each of its virtual processors met, in their order.
+    #[serde(default)]
+    pub by_processor: Vec<ProcessorEvents>,
     /// Its contexts that ran: by space, ascending; of each the kernel first.
     pub contexts: Vec<ContextUse>,
     /// What its recorder checked and met; absent where it did not say so, as of a trace.
@@ -100,8 +103,28 @@ counters! {
         invalidations,
         /// Of these, those that concern all processors.
         broadcasts,
+        /// Shootdowns that its processors received: see [`ProcessorEvents`].
+        shootdowns_received,
         /// Words of page tables that the guest wrote, or that were seen for the first time.
         table_words,
+    }
+}
+
+counters! {
+    /// Events of one virtual processor.
+    #[derive(Copy)]
+    ProcessorEvents {
+        /// Context switches on it.
+        space_switches,
+        /// How often it entered the kernel from a program.
+        kernel_entries,
+        /// Its exceptions and interrupts.
+        exceptions,
+        /// Instructions of its own that invalidate translations.
+        invalidations,
+        /// Shootdowns that it received. x86-64: interrupts by which another processor of Linux calls a function here,
+        /// in which it invalidated or flushed something. Others: invalidations that others broadcast.
+        shootdowns_received,
     }
 }
 
@@ -113,6 +136,16 @@ pub struct GuestCounts {
     pub flushes: u64,
     /// Translations that these dropped. They are among [`TlbCounts::invalidations`](super::TlbCounts::invalidations).
     pub flushed: u64,
+    /// Times that the TLBs of a processor were told to drop all that they have of an address space, by an instruction or
+    /// a write of a register. 0 on machines with caches, as are the next two.
+    #[serde(default)]
+    pub space_flushes: u64,
+    /// Entries of the kernel's global pages that were in them after that, added up.
+    #[serde(default)]
+    pub global_kept: u64,
+    /// Entries with the tags of other address spaces that were.
+    #[serde(default)]
+    pub tagged_kept: u64,
     /// By context, in the order of [`GuestUse::contexts`].
     pub contexts: Vec<ContextRow>,
 }

@@ -67,10 +67,10 @@ pub(in crate::tlb) struct LastLookups<'m> {
 
 impl LastLookups<'_> {
     /// Whether lookups of these pages of this address space are in the table: it runs, or is the kernel of a whole
-    /// system, whose half of the addresses is in every one.
+    /// system, whose half of the addresses is in every one. A page of that half has entries of one of both tags.
     #[inline(always)]
     fn has(&self, asid: Asid, base: Vpn) -> bool {
-        asid == owner(self.asid, base.0 << self.order)
+        asid == self.asid || asid == owner(self.asid, base.0 << self.order)
     }
 
     /// When this page of the table was looked up last, since `before`; `known` if that is later.

@@ -79,7 +79,7 @@ impl SegmentView for Table {
     fn segment(&self, asid: Asid) -> Option<Segment> {
         self.segments.get(&asid).copied()
     }
-    fn kernel_segment(&self, _: Asid) -> Option<Segment> {
+    fn kernel_segment(&self, _: Asid) -> Option<KernelSegment> {
         None
     }
 }

@@ -1,6 +1,7 @@
 //! Whole systems: the kernel's half, contexts, processors.
 
 mod oracle;
+mod segment;
 mod system;
 
 use crate::common::{Outcome, lab, run_batches};

@@ -20,7 +20,7 @@ fn config(seed: u64, late: bool, processors: usize) -> KernelConfig {
         processors,
         late,
         tags: round.is_multiple_of(2),
-        local_kernel: false,
+        local_kernel: !round.is_multiple_of(2) && FORMATS[seed as usize % FORMATS.len()].arch == Arch::X86,
         processes: [2, 5][round / 2 % 2],
     }
 }
@@ -77,7 +77,8 @@ fn differences(config: KernelConfig, seed: u64, stales: &[&str], mistake: Option
     let counts = by_machines(&batches, &machines);
     let mut wrong = Vec::new();
     for ((mixed, stale), (halves, met)) in cases.into_iter().zip(counts) {
-        let tlb = TlbConfig { entries: ENTRIES, mixed, shift: config.format.granule, drops: stale == "dropped" };
+        let tlb =
+            TlbConfig { entries: ENTRIES, mixed, shift: config.format.granule, drops: stale == "dropped", pcid: false };
         let (expected, stale_lookups) = by_oracle(&batches, tlb, mistake);
         if halves != expected || met != stale_lookups {
             let what =
@@ -98,7 +99,7 @@ fn late_kernels_with_stale_entries_come_near() {
         let config = config(seed, true, 1);
         let batches = play(config, seed);
         let (halves, used) = by_machines(&batches, &[machine(config.format, false, "guest")])[0];
-        let tlb = TlbConfig { entries: ENTRIES, mixed: false, shift: config.format.granule, drops: false };
+        let tlb = TlbConfig { entries: ENTRIES, mixed: false, shift: config.format.granule, drops: false, pcid: false };
         let (right, lookups) = by_oracle(&batches, tlb, None);
         assert_eq!(halves.map(|half| half.0), right.map(|half| half.0), "seed {seed}");
         misses += halves[0].1 + halves[1].1;
@@ -151,4 +152,33 @@ fn planted_mistakes_are_found() {
         });
         assert!(found, "{mistake:?}");
     }
+}
+
+/// `tags = pcid` with pages of the kernel that are not global: each space has entries of its own for them (OZ-12).
+#[test]
+fn pcids_that_linux_would_deal_out() {
+    let (mut wrong, mut local) = (Vec::new(), 0);
+    let x86 = FORMATS.iter().filter(|format| format.arch == Arch::X86).copied();
+    for ((seed, format), (late, processors)) in (0..12).flat_map(|seed| {
+        let formats: Vec<Format> = x86.clone().collect();
+        let cases = [(false, 1), (true, 1), (false, 3)];
+        formats.into_iter().flat_map(move |format| cases.map(|case| ((seed, format), case)))
+    }) {
+        let config = KernelConfig { format, processors, late, tags: false, local_kernel: true, processes: 9 };
+        let batches = play(config, seed);
+        let machines = [false, true].map(|mixed| machine(format, mixed, "dropped,tags=pcid"));
+        let counts = by_machines(&batches, &machines);
+        for (mixed, (halves, _)) in [false, true].into_iter().zip(counts) {
+            let tlb = TlbConfig { entries: ENTRIES, mixed, shift: format.granule, drops: true, pcid: true };
+            let (expected, _) = by_oracle(&batches, tlb, None);
+            let (shared, _) = by_oracle(&batches, TlbConfig { pcid: false, ..tlb }, None);
+            local += u64::from(shared != expected);
+            if halves != expected {
+                let what = format!("the oracle has {expected:?}, the machine {halves:?}");
+                wrong.push(format!("seed {seed}, mixed {mixed}, {config:?}: {what}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(local > 0, "PCIDs change something");
 }

@@ -19,6 +19,9 @@ const NO_EXEC: u64 = 1 << 63;
 pub const PROGRAM: [u64; 3] = [0x400, 0x5_5555_5400, 0x7_ffff_f000];
 pub const KERNEL_AREAS: [u64; 3] = [0xf_fff8_8800_0000, 0xf_fffc_9000_0000, 0xf_ffff_fff8_1000];
 
+/// Where a direct map is, if there is one.
+pub const DIRECT_MAP: u64 = 0xf_fff8_a000_0000;
+
 /// A page number as streams have it, of one with all bits.
 pub fn in_stream(vpn: u64) -> u64 {
     vpn & ((1 << (GUEST_ADDRESS_BITS - 12)) - 1)
@@ -170,6 +173,19 @@ impl System {
         let large = if leaf.pages > 1 { LARGE } else { 0 };
         self.write(table, index, leaf.frame << 12 | leaf.flags | large);
         self.spaces[space].leaves.insert(vpn, leaf);
+    }
+    /// A direct map: pages from [`DIRECT_MAP`] on, in the frames of their numbers. 512 of 4 KB, of which every
+    /// eleventh may not be written and every thirteenth is not there, and 1024 of 2 MB.
+    pub fn direct_map(&mut self) {
+        for page in (512..1024).filter(|page| page % 13 > 0) {
+            let write = if page % 11 > 0 { WRITE } else { 0 };
+            let flags = PRESENT | GLOBAL | NO_EXEC | write;
+            self.put(0, in_stream(DIRECT_MAP) + page, Leaf { frame: page, pages: 1, flags });
+        }
+        for page in [1024, 1536] {
+            let flags = PRESENT | GLOBAL | NO_EXEC | WRITE;
+            self.put(0, in_stream(DIRECT_MAP) + page, Leaf { frame: page, pages: 512, flags });
+        }
     }
     /// Takes a leaf away. Its table, if empty, goes with it, so that a superpage can come.
     fn remove(&mut self, space: usize, vpn: u64) {

@@ -12,7 +12,9 @@ use farreach_trace::generate;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::{RangeCounts, TlbCounts};
 use farreach_types::event::{Kind, Source};
-use farreach_types::translation::{Attr, PageTableView, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView};
+use farreach_types::translation::{
+    Attr, KernelSegment, PageTableView, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView,
+};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -62,8 +64,8 @@ impl SegmentView for Memory {
     fn segment(&self, _: Asid) -> Option<Segment> {
         self.segment
     }
-    fn kernel_segment(&self, _: Asid) -> Option<Segment> {
-        self.kernel
+    fn kernel_segment(&self, _: Asid) -> Option<KernelSegment> {
+        self.kernel.map(KernelSegment::from)
     }
 }
 

@@ -29,7 +29,7 @@ const PLACES: [u64; 5] = [ONE, TWO, LARGE, GLOBAL, LOCAL];
 
 impl Bench {
     fn new(cr4: u64, processors: u32) -> Bench {
-        let config = TlbConfig { entries: 64, mixed: true, shift: 12, drops: false };
+        let config = TlbConfig { entries: 64, mixed: true, shift: 12, drops: false, pcid: false };
         let mut bench = Bench { system: System::new(None), tlbs: Tlbs::new(config, None), space: KERNEL };
         bench.say(Guest::Machine { arch: Arch::X86, processors, memory: 1 << 30 });
         for (root, frames) in [(0x1000u64, 0x10_0000u64), (0x9000, 0x20_0000)] {

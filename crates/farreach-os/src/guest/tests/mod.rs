@@ -1,11 +1,13 @@
 //! Tables made by hand.
 
 mod aarch64;
+mod direct_map;
 mod flush;
 mod kernel;
 mod random;
 mod refused;
 mod riscv;
+mod tags;
 mod x86;
 
 use crate::contract::{Change, What};

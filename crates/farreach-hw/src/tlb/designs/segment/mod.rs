@@ -18,12 +18,12 @@ use crate::tlb::parts::hierarchy::host::{self, Entries, GUEST, HOST, Host};
 use crate::tlb::parts::hierarchy::{self, Guest, Hierarchy, KEYS, Paging, check_replacement};
 use crate::tlb::parts::store::policies;
 use crate::tlb::parts::{additions, tables};
-use farreach_types::addr::{Asid, Vpn, VpnRange};
+use farreach_types::addr::{Asid, KERNEL, Vpn, VpnRange, owner};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::joined_keys;
 use farreach_types::params::{Allowed, Key, Params};
-use farreach_types::translation::{PageTableView, Pte, Translation};
+use farreach_types::translation::{KernelSegment, PageTableView, Pte, Translation};
 use std::ops::Range;
 
 /// DS13-1 and DS13-25.
@@ -53,11 +53,20 @@ pub const KERNEL_SEGMENT: Key = Key {
             second set; none: it is paged",
 };
 
+/// DS13-10 and DS13-43.
+pub const KERNEL_SEGMENT_COVERS: Key = Key {
+    name: "kernel_segment_covers",
+    default: "uniform",
+    allowed: Allowed::OneOf(&["uniform", "all"]),
+    about: "of a direct map whose pages do not all have the same rights, in a recorded system: uniform: its longest \
+            part that has one set of rights; all: all of it, and pages with other rights in it stay paged",
+};
+
 /// The design as the registry knows it.
 pub const DESIGN: Design = Design {
     kind: "segment",
     about: "a direct segment in front of a hierarchy of page TLBs (DS13)",
-    keys: joined_keys!(&[&SERVED_BY, &SEGMENTS, &KERNEL_SEGMENT, &VM_EXIT_CYCLES], KEYS),
+    keys: joined_keys!(&[&SERVED_BY, &SEGMENTS, &KERNEL_SEGMENT, &KERNEL_SEGMENT_COVERS, &VM_EXIT_CYCLES], KEYS),
     build: |params| {
         host::check(params, "kind = segment", Entries::Segment { served: params.text(SERVED_BY.name) != "pages" })?;
         check_kernel(params)?;
@@ -123,12 +132,15 @@ enum Served {
 /// The design. Lookups inside the segment do not reach the TLBs (AMB-65) and change nothing, so they stay filtered.
 struct SegmentTlb {
     paging: Hierarchy<Paging>,
-    /// `None`: to be loaded before the next lookup.
-    registers: Option<Registers>,
+    /// Those of the running process, and with registers for the kernel those of [`KERNEL`], to which the kernel's half
+    /// belongs in a whole system. `None`: to be loaded before the next lookup.
+    registers: [Option<Registers>; 2],
     served: Served,
     /// Sets of registers.
     sets: usize,
     kernel: Kernel,
+    /// The kernel's registers have one set of rights.
+    uniform: bool,
     /// The hypervisor that composes their contents with the host's segment, in a virtual machine.
     hypervisor: Option<Hypervisor>,
 }
@@ -146,7 +158,7 @@ impl SegmentTlb {
         let composed = params.text(GUEST.name) == "composed";
         Ok(SegmentTlb {
             paging: Hierarchy::new(params, Paging::new(params)?, &[])?,
-            registers: None,
+            registers: [None, None],
             served,
             sets,
             kernel: match params.text(KERNEL_SEGMENT.name) {
@@ -154,29 +166,41 @@ impl SegmentTlb {
                 "own" => Kernel::Own,
                 _ => Kernel::Paged,
             },
+            uniform: params.text(KERNEL_SEGMENT_COVERS.name) == "uniform",
             hypervisor: composed.then(|| Hypervisor::new(Host::memory(params), sets)),
         })
     }
 
+    /// Which of the two sets is an address space's.
+    fn index(&self, asid: Asid) -> usize {
+        usize::from(asid == KERNEL && self.kernel != Kernel::Paged)
+    }
+
+    fn registers(&self, asid: Asid) -> Option<&Registers> {
+        self.registers[self.index(asid)].as_ref().filter(|registers| registers.asid == asid)
+    }
+
     /// The registers, loaded if another process runs or its segment changed.
     fn loaded(&mut self, asid: Asid, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> &mut Registers {
-        if self.registers.as_ref().is_none_or(|r| r.asid != asid) {
+        if self.registers(asid).is_none() {
             // From now on, lookups inside the segment are not those of entries that the page TLBs have of its pages.
             self.paging.settle(unfiltered);
-            let kernel = if self.kernel == Kernel::Own { table.segments().kernel_segment(asid) } else { None };
-            self.registers = Some(Registers { asid, held: self.load(asid, table), kernel: One::new(kernel) });
+            let held = self.load(asid, table, unfiltered);
+            let own = self.kernel == Kernel::Own;
+            let kernel = if own { self.direct_map(asid, table, unfiltered) } else { One::default() };
+            self.registers[self.index(asid)] = Some(Registers { asid, held, kernel });
         }
-        self.registers.as_mut().expect("just loaded")
+        self.registers[self.index(asid)].as_mut().expect("just loaded")
     }
 
     /// The contents of the registers for this process. In a guest without hardware registers, the hypervisor decides
     /// (F-15).
-    fn load(&mut self, asid: Asid, table: &dyn PageTableView) -> Held {
+    fn load(&mut self, asid: Asid, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Held {
         let mut held = match self.sets {
             1 => {
                 let own = One::new(table.segments().segment(asid));
                 let free = own.segment.is_none() && self.kernel == Kernel::Shared;
-                Held::One(if free { One::new(table.segments().kernel_segment(asid)) } else { own })
+                Held::One(if free { self.direct_map(asid, table, unfiltered) } else { own })
             }
             sets => Held::Several { ranges: table.ranges().largest(asid, sets), version: table.ranges().version(asid) },
         };
@@ -187,10 +211,28 @@ impl SegmentTlb {
         held
     }
 
+    /// Registers for the direct map (DS13-43). Where the kernel of a recorded system loads them, it had the pages in
+    /// page tables before, so it flushes them (DS13-3, DS13-20).
+    fn direct_map(&mut self, asid: Asid, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> One {
+        let all = table.segments().kernel_segment(asid);
+        let held = if self.uniform { all.map(KernelSegment::longest_part) } else { all };
+        if let Some(kernel) = held.as_ref().filter(|_| self.is_in_front()) {
+            for (&tag, part) in kernel.tags.iter().flat_map(|tag| kernel.parts().map(move |part| (tag, part))) {
+                self.paging.invalidate(tag, part, unfiltered);
+            }
+        }
+        One::of_kernel(held)
+    }
+
+    /// Whether the registers serve the lookups inside.
+    fn is_in_front(&self) -> bool {
+        matches!(self.served, Served::Registers)
+    }
+
     /// Whether the system reloads the registers of a process after this miss: with several sets, if the page lies in a
     /// range, and ranges changed since they were loaded.
     fn outdated(&self, at: Lookup, table: &dyn PageTableView) -> bool {
-        let Some(Registers { held: Held::Several { version, .. }, .. }) = &self.registers else { return false };
+        let Some(Registers { held: Held::Several { version, .. }, .. }) = self.registers(at.asid) else { return false };
         *version != table.ranges().version(at.asid) && table.ranges().range(at.asid, at.vpn).is_some()
     }
 }
@@ -198,7 +240,7 @@ impl SegmentTlb {
 impl SegmentTlb {
     /// Reloads the registers if they hold some of these pages.
     fn unload(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        if self.registers.as_ref().is_some_and(|r| r.asid == asid && r.overlaps(&pages)) {
+        if self.registers(asid).is_some_and(|registers| registers.depend_on(&pages)) {
             self.segment_changed(asid, unfiltered);
         }
     }
@@ -207,13 +249,13 @@ impl SegmentTlb {
 impl Tlb for SegmentTlb {
     fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         // DS13-5, AMB-63: fetches are not served.
-        let served = self.served;
-        let registers = self.loaded(at.asid, table, unfiltered);
+        let (served, space) = (self.served, owner(at.asid, at.vpn.0));
+        let registers = self.loaded(space, table, unfiltered);
         let found = if at.kind == Kind::Fetch { None } else { registers.translate(at.vpn) };
         let Some((frame, _)) = found else {
             let answer = self.paging.answer(at, pte, Guest::Tables, table, unfiltered);
             if answer.outcome != Outcome::Hit && self.outdated(at, table) {
-                self.registers = None;
+                self.registers[self.index(at.asid)] = None;
                 unfiltered.add_all();
                 return Answer { filterable: false, ..answer };
             }
@@ -225,7 +267,8 @@ impl Tlb for SegmentTlb {
             self.paging.counts.segment.misses_inside += u64::from(answer.outcome != Outcome::Hit);
             return answer;
         }
-        if let Some(Registers { held: Held::One(one), kernel, .. }) = &mut self.registers {
+        let index = self.index(space);
+        if let Some(Registers { held: Held::One(one), kernel, .. }) = &mut self.registers[index] {
             one.note(at.vpn, pte.attr);
             kernel.note(at.vpn, pte.attr);
         }
@@ -249,8 +292,7 @@ impl Tlb for SegmentTlb {
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
-        let in_front = matches!(self.served, Served::Registers);
-        let registers = self.registers.as_ref().filter(|r| in_front && kind != Kind::Fetch && r.asid == asid);
+        let registers = self.registers(owner(asid, vpn.0)).filter(|_| self.is_in_front() && kind != Kind::Fetch);
         if let Some((pfn, attr)) = registers.and_then(|r| r.translate(vpn)) {
             return Some(Translation { pfn, attr: attr? });
         }
@@ -317,8 +359,8 @@ impl OnSwitch for SegmentTlb {
 
 impl OnSegment for SegmentTlb {
     fn segment_changed(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
-        if self.registers.as_ref().is_some_and(|r| r.asid == asid) {
-            self.registers = None;
+        if self.registers(asid).is_some() {
+            self.registers[self.index(asid)] = None;
         }
         unfiltered.add_all();
     }

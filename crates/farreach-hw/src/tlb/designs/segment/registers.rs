@@ -2,7 +2,7 @@
 
 use crate::nested::Hypervisor;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
-use farreach_types::translation::{Attr, Range, Segment};
+use farreach_types::translation::{Attr, KernelSegment, Range, Segment};
 
 /// The registers as they were loaded (DS13-17).
 pub(super) struct Registers {
@@ -18,8 +18,8 @@ impl Registers {
         self.held.translate(vpn).or_else(|| self.kernel.translate(vpn))
     }
 
-    pub fn overlaps(&self, pages: &VpnRange) -> bool {
-        self.held.overlaps(pages) || self.kernel.overlaps(pages)
+    pub fn depend_on(&self, pages: &VpnRange) -> bool {
+        self.held.depends_on(pages) || self.kernel.depends_on(pages)
     }
 }
 
@@ -27,21 +27,36 @@ impl Registers {
 #[derive(Default)]
 pub(super) struct One {
     pub segment: Option<Segment>,
-    /// The one protection of the segment (DS13-10), as the page table has it; known once a page of it was looked up.
+    /// The one protection of the segment (DS13-10), as the page table has it; known once a page of it was looked up, or
+    /// if the kernel said so.
     pub attr: Option<Attr>,
+    /// Whether the kernel said so. Then it also says when that changes.
+    told: bool,
+    /// Pages in it that are paged, ascending.
+    paged: Vec<VpnRange>,
 }
 
 impl One {
     pub fn new(segment: Option<Segment>) -> One {
-        One { segment: segment.filter(|s| s.base < s.limit), attr: None }
+        One { segment: segment.filter(|s| s.base < s.limit), ..One::default() }
+    }
+
+    /// Registers for the direct map of a kernel.
+    pub fn of_kernel(kernel: Option<KernelSegment>) -> One {
+        let Some(KernelSegment { segment, attr, paged, .. }) = kernel else { return One::default() };
+        One { attr, told: attr.is_some(), paged, ..One::new(Some(segment)) }
     }
 
     pub fn translate(&self, vpn: Vpn) -> Option<(Pfn, Option<Attr>)> {
-        self.segment.as_ref()?.translate(vpn).map(|pfn| (pfn, self.attr))
+        let pfn = self.segment.as_ref()?.translate(vpn)?;
+        let before = self.paged.partition_point(|range| range.start <= vpn);
+        let is_paged = before > 0 && self.paged[before - 1].contains(vpn);
+        (!is_paged).then_some((pfn, self.attr))
     }
 
-    pub fn overlaps(&self, pages: &VpnRange) -> bool {
-        self.segment.is_some_and(|s| VpnRange::between(s.base, s.limit).overlaps(pages))
+    /// Whether a change of the mappings of these pages may be one of its protection.
+    pub fn depends_on(&self, pages: &VpnRange) -> bool {
+        !self.told && self.segment.is_some_and(|s| VpnRange::between(s.base, s.limit).overlaps(pages))
     }
 
     /// Takes over the protection of a page, if the page is in the segment.
@@ -90,9 +105,9 @@ impl Held {
         }
     }
 
-    pub fn overlaps(&self, pages: &VpnRange) -> bool {
+    fn depends_on(&self, pages: &VpnRange) -> bool {
         match self {
-            Held::One(one) => one.overlaps(pages),
+            Held::One(one) => one.depends_on(pages),
             Held::Several { ranges, .. } => ranges.iter().any(|range| range.virtual_pages().overlaps(pages)),
         }
     }

@@ -5,7 +5,7 @@ use super::reads::{Reads, Step, Steps};
 use super::{PART, Table, Walked, chosen};
 use crate::cache::{Port, Purpose};
 use crate::tlb::parts::hierarchy::host::Host;
-use farreach_types::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange};
+use farreach_types::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange, owner};
 use farreach_types::counts::{MemoryCounts, TlbCounts};
 use farreach_types::params::Params;
 use farreach_types::translation::PageTableView;
@@ -48,6 +48,7 @@ impl Tables {
         counts: &mut TlbCounts,
     ) {
         counts.walk.walks += 1;
+        let asid = owner(asid, vpn.0);
         let mapping = self.held.mapping(asid, vpn);
         debug_assert!(mapping.is_some(), "{asid:?} {vpn:?} is mapped, and the table was not told");
         let Tables { table, steps, part, .. } = self;
@@ -79,9 +80,10 @@ impl Tables {
         port: &mut Port,
         memory: &mut MemoryCounts,
     ) -> Walked {
-        let mapping = self.held.mapping(asid, vpn);
+        let of = owner(asid, vpn.0);
+        let mapping = self.held.mapping(of, vpn);
         let mut reads = Reads::new(Purpose::Background, &mut self.steps, None);
-        self.table.walk(asid, vpn, mapping, &mut reads);
+        self.table.walk(of, vpn, mapping, &mut reads);
         let failed = reads.failed;
         self.steps.make(Purpose::Background, port, memory);
         let found = view.pte(asid, vpn);
