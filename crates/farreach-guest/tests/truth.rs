@@ -226,6 +226,7 @@ fn all_translations_at_a_moment_are_those_of_a_walk_through_memory_then() {
                     fetches += u64::from(access.kind == Kind::Fetch);
                 }
             });
+            assert!(fetches < 100 * ENOUGH, "the guest was not stopped");
             if fetches > ENOUGH && stopping.is_none() {
                 let socket = socket.clone();
                 // The recording goes on meanwhile: QEMU waits for its reader.
