@@ -6,36 +6,32 @@
 /* Translation blocks of QEMU, and what is asked of it for each. QEMU does not say when it drops a translation; a block
    that is translated again is known by its code, and keeps its shapes. */
 
-#define _GNU_SOURCE
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "recorder.h"
 
 #define BUCKETS 65536
 #define LINE    64 /* of the cache */
-#define ARENA   (32u << 20)
-#define HUGE    (2u << 20)
+#define ARENA   (1u << 20)
 
 static struct code* buckets[BUCKETS];
 static struct tb*   starts[BUCKETS]; /* the first of those that begin at a place */
 
 /* ---- Memory ---- */
 
-/* Nothing is given back: what was defined in the stream stays. Much of it is read all the time, so it is on huge pages
-   where the kernel has some. */
+/* Nothing is given back: what was defined in the stream stays. */
 void* keep(size_t bytes, size_t alignment)
 {
    static u8 *free, *end;
    u8*       result = (u8*)(((u64)free + alignment - 1) & ~(u64)(alignment - 1));
    if (!free || result + bytes > end) {
-      size_t size = (bytes + ARENA + HUGE - 1) & ~(size_t)(HUGE - 1);
-      u8*    arena = mmap(NULL, size + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (arena == MAP_FAILED)
+      size_t size = (bytes > ARENA ? bytes : ARENA) + LINE;
+      u8*    arena = calloc(1, size);
+      if (!arena)
          fail("no memory for translation blocks");
-      result = (u8*)(((u64)arena + HUGE - 1) & ~(u64)(HUGE - 1));
-      end = result + size;
-      madvise(result, size, MADV_HUGEPAGE);
+      result = (u8*)(((u64)arena + LINE - 1) & ~(u64)(LINE - 1));
+      end = arena + size;
    }
    free = result + bytes;
    return result;

@@ -176,7 +176,7 @@ mem_cb callbacks_access(const struct insn*);      /* with its guess */
 
 /* ---- Translations ---- */
 
-void*      keep(size_t bytes, size_t alignment); /* memory of zeros, for good */
+void*      keep(size_t bytes, size_t alignment); /* memory of zeros, for good; alignment: up to 64 */
 void       code_translated(qemu_plugin_id_t, struct qemu_plugin_tb*);
 struct tb* code_at(u64 pc, struct tb* after); /* those that begin there, one after the other */
 struct tb* code_run(struct code*, u64 pc);    /* it runs at this address */
