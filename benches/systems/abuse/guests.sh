@@ -82,9 +82,10 @@ guest_abuses() {
     both "vforks-$processors" right work vforks --processors $processors
     both "marks-$processors" right work marks --processors $processors
   done
-  for case in split collapse moves signals code filter traced vforks bomb userfault eats compact merge; do
+  for case in split collapse moves signals code filter traced vforks bomb userfault compact merge; do
     both "$case" right work "$case"
   done
+  both eats right work eats --memory 256M
   both hugetlb right script 0 'echo 16 > /proc/sys/vm/nr_hugepages; exec /abuse/work hugetlb'
   both nokaslr right work split --append nokaslr
   abuse x86-pti right work x86_64 bomb --append pti=on

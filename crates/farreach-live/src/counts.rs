@@ -82,7 +82,7 @@ impl Sum {
 pub struct SystemCounts {
     /// Translations that were compared with the physical address that the emulator gives.
     pub compared: u64,
-    /// Of them those that differed. A recording in which any did is refused.
+    /// Of them those that differed, and words of page tables that were changed unseen. A recording with any is refused.
     pub different: u64,
     /// Blocks that an exception or otherwise cut short.
     pub cuts: u64,
