@@ -511,7 +511,7 @@ fn verify(compiled: &Compiled, groups: &[Group], instances: &[TlbInstance], asid
         for instance in instances {
             let os = &groups[instance.group].os;
             let vpn = Vpn(addr >> os.page_shift());
-            instance.check(os, Lookup { asid: os.tag(asid, vpn), vpn, kind });
+            instance.check(os, Lookup { asid: os.tag_of(asid, vpn), vpn, kind });
         }
     }
 }

@@ -145,7 +145,7 @@ impl TlbInstance {
     }
 
     /// Passes filtered lookups of 4 KB pages on to its TLBs. `asid` is the address space that runs; `local`: entries of
-    /// the kernel's pages may have its tag ([`Os::tag`]).
+    /// the kernel's pages may have its tag ([`Os::tag_of`]).
     #[inline]
     pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u64)], local: bool) {
         let order = self.order;

@@ -49,7 +49,7 @@ impl Engine {
             let instance = &mut self.instances[design];
             let (os, k) = (&self.groups[instance.group].os, instance.order);
             let pte = self.filter.answer(slot, instance.group).pte;
-            let at = Lookup { asid: os.tag(asid, Vpn(vpn >> k)), vpn: Vpn(vpn >> k), kind };
+            let at = Lookup { asid: os.tag_of(asid, Vpn(vpn >> k)), vpn: Vpn(vpn >> k), kind };
             let (tlb, sees) = instance.tlb(kind);
             let unfiltered = self.filter.report(k);
             unfiltered.clear_for(sees);

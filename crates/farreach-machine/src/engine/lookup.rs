@@ -91,7 +91,7 @@ impl Engine {
             self.follow(g);
             let mut missed = 0;
             let Group { os, designs, .. } = &self.groups[g];
-            let at = Lookup { asid: os.tag(running, at.vpn), ..at };
+            let at = Lookup { asid: os.tag_of(running, at.vpn), ..at };
             for design in designs.clone() {
                 let instance = &mut self.instances[design];
                 self.unfiltered.clear();
@@ -181,7 +181,7 @@ impl Engine {
             let instance = &mut instances[design];
             let (os, k) = (&groups[instance.group].os, instance.order);
             let Touched { pte, label } = filter.answer(slot, instance.group);
-            let at = Lookup { asid: os.tag(asid, Vpn(vpn >> k)), vpn: Vpn(vpn >> k), kind };
+            let at = Lookup { asid: os.tag_of(asid, Vpn(vpn >> k)), vpn: Vpn(vpn >> k), kind };
             let (tlb, sees) = instance.tlb(kind);
             let unfiltered = filter.report(k);
             unfiltered.clear_for(sees);

@@ -3,7 +3,7 @@
 //! roots, and a slot for both (SHD-4, SHD-5).
 //!
 //! So hardware gives such an entry the tag of the address space that runs, and all other entries of the upper half that
-//! of [`KERNEL`]: see [`Os::tag`]. The page table of both is one, so what changes there is told for all tags.
+//! of [`KERNEL`]: see [`Os::tag_of`]. The page table of both is one, so what changes there is told for all tags.
 
 use super::Guest;
 use super::format::WORDS;
@@ -17,7 +17,7 @@ use farreach_types::addr::{Asid, KERNEL, Vpn, VpnRange};
 const ROOTS_DIFFER: u64 = 1 << 12;
 
 impl Os {
-    /// From now on the caller asks [`Os::tag`], and says which address space runs ([`Os::run`]).
+    /// From now on the caller asks [`Os::tag_of`], and says which address space runs ([`Os::run`]).
     pub fn tag_local_pages(&mut self) {
         if let Some(guest) = &mut self.guest {
             guest.tags_local = guest.policy.tags != Tags::All;
@@ -31,7 +31,7 @@ impl Os {
 
     /// The tag of an entry for a page that is mapped, where this address space runs.
     #[inline]
-    pub fn tag(&self, running: Asid, vpn: Vpn) -> Asid {
+    pub fn tag_of(&self, running: Asid, vpn: Vpn) -> Asid {
         match &self.guest {
             Some(guest) if self.is_upper(vpn) => guest.tag(running, vpn),
             _ => running,

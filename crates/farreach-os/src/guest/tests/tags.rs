@@ -41,9 +41,9 @@ fn flushed(bench: &mut Bench) -> Vec<(u32, u64, u64)> {
 fn shd_5_tags_of_pages_that_are_not_global() {
     let mut bench = isolated(2);
     run(&mut bench, 1);
-    let tags = |bench: &Bench| [1, 2, 3].map(|space| bench.os.tag(Asid(space), Vpn(KERNEL_VPN)).0);
+    let tags = |bench: &Bench| [1, 2, 3].map(|space| bench.os.tag_of(Asid(space), Vpn(KERNEL_VPN)).0);
     assert_eq!(tags(&bench), [1, 2, 3]);
-    assert_eq!(bench.os.tag(A, Vpn(0x40201)), A);
+    assert_eq!(bench.os.tag_of(A, Vpn(0x40201)), A);
     assert_eq!(bench.os.pte(B, Vpn(KERNEL_VPN)), bench.os.pte(KERNEL, Vpn(KERNEL_VPN)), "one page table");
     run(&mut bench, 2);
     bench.changes();
