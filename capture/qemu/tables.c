@@ -230,6 +230,11 @@ static void words_changed(struct frame* f, u64 pa, unsigned from, unsigned end)
 {
    const u64* now = tables_word(pa & ~4095ULL);
    bool       changed = false;
+   if (spaces_root_dead(f)) {
+      spaces_leave_frame(f);
+      unwatch(f, (struct pages){ 0, 0 });
+      return;
+   }
    for (unsigned i = from; i < end && f->levels > 1; i++) {
       u64 before = f->word[i];
       if ((before & 1) == 0 || ((before ^ now[i]) & ~arch->soft_bits) == 0)
@@ -248,8 +253,10 @@ static void words_changed(struct frame* f, u64 pa, unsigned from, unsigned end)
    tell(f, pa, from, end);
    if (changed)
       spaces_changed(f);
-   if (f->spaces && spaces_root_stored(f))
+   if (f->spaces && spaces_root_stored(f)) {
+      spaces_leave_frame(f);
       unwatch(f, (struct pages){ 0, 0 });
+   }
 }
 
 /* A store that is not recorded: while paging was off, or by firmware. */
