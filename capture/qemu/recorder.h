@@ -288,6 +288,8 @@ void spaces_after(void);
 void spaces_changed(struct frame*);
 void spaces_all_changed(void);
 bool spaces_root_stored(struct frame*);
+bool spaces_root_dead(const struct frame*);
+void spaces_leave_frame(struct frame*);
 
 enum { REG_GENERAL = 0, REG_ROOT_0 = 32, REG_ROOT_1, REG_CONTROL, REG_MODE, REG_EFER, REG_VECTORS, REG_RETURN, REG_FS,
        REG_GS, REG_FLAGS, REG_PC, REG_CAUSE, REG_FIRMWARE_VECTORS, REG_FIRMWARE_RETURN, REG_FIRMWARE_CAUSE, REGISTERS };

@@ -131,6 +131,27 @@ bool spaces_root_stored(struct frame* f)
    return unused;
 }
 
+/* Whether all spaces with their root in this frame have ended before: what is stored there now is none of a table. */
+bool spaces_root_dead(const struct frame* f)
+{
+   for (struct space* s = f->spaces; s; s = s->in_frame) {
+      bool alive = !s->emptied;
+      for (unsigned i = 0; i < MAX_VCPUS; i++)
+         alive |= vcpus[i].seen && arch->root(vcpus[i].root[0]) == s->root;
+      if (alive)
+         return false;
+   }
+   return f->spaces != NULL;
+}
+
+/* The frame may become anything, a table of another level among it. */
+void spaces_leave_frame(struct frame* f)
+{
+   for (struct space* s = f->spaces; s; s = s->in_frame)
+      s->frame = NULL;
+   f->spaces = NULL;
+}
+
 static struct space* space_at(u64 root, u64 tag, bool empty)
 {
    struct space** bucket = &spaces[(root >> 12 ^ root >> 6) % BUCKETS];

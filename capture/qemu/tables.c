@@ -238,18 +238,23 @@ static u64 missed(u64 pa, int level)
    return count;
 }
 
+static void drop(struct frame* f, struct pages forgotten)
+{
+   struct pages own = pages_of(f, 0);
+   f->watched = false;
+   if (own.count == 0 || own.from - forgotten.from >= forgotten.count)
+      spaces_changed(f);
+   forget(f);
+}
+
 /* A table that no entry names any more. Its frame may become anything. */
 static void unwatch(u64 pa, struct pages forgotten)
 {
    struct frame* f = frame_at(pa);
    if (!f || !f->watched)
       return;
-   struct pages own = pages_of(f, 0);
    counters[FR_DIFFERENT] += missed(pa, 0);
-   f->watched = false;
-   if (own.count == 0 || own.from - forgotten.from >= forgotten.count)
-      spaces_changed(f);
-   forget(f);
+   drop(f, forgotten);
 }
 
 /* A store that is not recorded: while paging was off, or by firmware. */
@@ -281,6 +286,11 @@ void tables_stored(const struct walk* to, unsigned bytes)
       return;
    if (hot.head)
       blocks_split();
+   if (spaces_root_dead(f)) {
+      spaces_leave_frame(f);
+      drop(f, (struct pages){ 0, 0 });
+      return;
+   }
    const u64* now = tables_word(to->pa & ~4095ULL);
    bool       changed = false;
    for (unsigned i = from; i < end && f->levels > 1; i++) {
@@ -301,8 +311,10 @@ void tables_stored(const struct walk* to, unsigned bytes)
    tell(f, to->pa, from, end);
    if (changed)
       spaces_changed(f);
-   if (f->spaces && spaces_root_stored(f))
+   if (f->spaces && spaces_root_stored(f)) {
+      spaces_leave_frame(f);
       unwatch(to->pa, (struct pages){ 0, 0 });
+   }
 }
 
 u64 tables_missed(u64 root)

@@ -50,7 +50,8 @@ fn what_cannot_be_recorded_is_refused_at_once() {
     run(&["run", "--check", "all", "--", "true"]).bad(125, &["--check all needs --system"]);
     run(&["run", "--from", "mark", "--", "true"]).bad(125, &["--system"]);
     run(&["run", "--system", "--from", "end", "--", "true"]).bad(125, &["'start', 'mark', or a whole number from 1"]);
-    run(&["run", "--system", "--", "true"]).bad(125, &["qemu-system-x86_64, qemu-system-aarch64 or qemu-system-riscv64, not 'true'"]);
+    run(&["run", "--system", "--", "true"])
+        .bad(125, &["qemu-system-x86_64, qemu-system-aarch64 or qemu-system-riscv64, not 'true'"]);
     run(&["guest", "run", "--arch", "riscv32", "--", "true"]).bad(125, &["x86_64, aarch64, riscv64"]);
     run(&["guest", "record", "--", "true"]).bad(125, &["--output"]);
     let mut guest = command();
