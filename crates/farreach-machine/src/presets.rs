@@ -34,7 +34,7 @@ impl Preset {
         Some(toml.replacen("placement = \"demand\"", "placement = \"thp\"", 1).into())
     }
 
-    /// The groups that presets can be asked for in; the last is all of them, but for [`BY_NAME_ALONE`].
+    /// The groups that presets can be asked for in; the last is all of them, but for those by name alone.
     pub fn groups() -> Vec<&'static str> {
         let mut groups: Vec<_> = PRESETS.iter().map(Preset::group).collect();
         groups.dedup();

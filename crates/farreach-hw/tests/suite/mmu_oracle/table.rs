@@ -2,6 +2,7 @@
 //! same extents.
 
 use super::*;
+use farreach_types::translation::KernelSegment;
 
 /// Contiguous pages on contiguous frames.
 #[derive(Clone, Copy)]

@@ -14,7 +14,7 @@ fn stream(seed: u64, processors: u32) -> Vec<Batch> {
     let mut system = System::new(seed, processors);
     system.direct_map();
     let page = |number: u64| in_stream(DIRECT_MAP) + 512 + number * 7 % 1536;
-    let there = |page: &u64| (page - in_stream(DIRECT_MAP)) % 13 > 0 || page - in_stream(DIRECT_MAP) >= 1024;
+    let there = |page: &u64| !(page - in_stream(DIRECT_MAP)).is_multiple_of(13) || page - in_stream(DIRECT_MAP) >= 1024;
     (0..1200).map(page).filter(there).for_each(|page| system.load(page, 1));
     for number in 0..250 {
         system.act();

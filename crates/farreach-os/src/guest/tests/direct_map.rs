@@ -26,7 +26,10 @@ fn kernel() -> Bench {
     bench
 }
 
-fn segment(bench: &Bench) -> Option<(u64, u64, u64, Vec<(u64, u64)>)> {
+/// First page and limit, counted from the map's first page; first frame; what is apart, each as first page and pages.
+type Found = (u64, u64, u64, Vec<(u64, u64)>);
+
+fn segment(bench: &Bench) -> Option<Found> {
     let found = bench.os.kernel_segment(KERNEL)?;
     let KernelSegment { segment, attr, paged, .. } = found;
     assert_eq!(attr, Some(Attr(RW)));
