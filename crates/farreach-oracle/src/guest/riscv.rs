@@ -46,6 +46,10 @@ pub fn walk(memory: &Memory, registers: &Registers, page: u64, mistake: Option<M
             table = frame << 12;
             continue;
         }
+        // No guest has a leaf of 512 GB.
+        if level > 2 {
+            return None;
+        }
         let rights =
             Rights { user: has(U), write: has(W), user_exec: has(X) && has(U), kernel_exec: has(X) && !has(U) };
         let global = global && mistake != Some(Mistake::IgnoresGlobal);
