@@ -14,6 +14,8 @@ enum { VALID = 1, TABLE_OR_PAGE = 3, ACCESS_FLAG = 1 << 10 };
 enum { TCR_A1 = 22, TCR_DS = 59, SCTLR_M = 0 };
 enum { MRS_MSR = 0xd5180000 };
 
+static u64 line; /* bytes that DC ZVA clears; 0: the guest has not asked yet */
+
 static u32 word_of(const struct insn* insn)
 {
    u32 word;
@@ -37,6 +39,8 @@ static u16 does(const struct insn* insn)
       case 0xd5182040: return DOES_CONTROL;
       case 0xd5181000: return DOES_MODE;
       case 0xd518c000: return DOES_VECTORS;
+      case 0xd50b7420: case 0xd50b7480: return DOES_ZERO; /* DC ZVA, DC GZVA */
+      case 0xd53b00e0: return DOES_LINE; /* MRS of DCZID_EL0 */
    }
    if ((w & 0xfff8f000) == 0xd5088000 || (w & 0xfff8f000) == 0xd5089000) /* TLBI */
       return DOES_INVALIDATE;
@@ -235,6 +239,22 @@ static void before(const struct insn* insn, u64 pc)
       invalidates(&vcpu->event, w);
    if (insn->does & DOES_VECTORS)
       vectors_stored = true;
+   if (insn->does & DOES_ZERO) {
+      if (line == 0)
+         fail("the guest clears a line of memory (DC ZVA), and never asked how long one is (DCZID_EL0)");
+      vcpu->event.start = general(w & 31) & ~(line - 1);
+      vcpu->event.bytes = line;
+   }
+}
+
+/* QEMU does not show DCZID_EL0: it is known by what the guest reads. */
+void aarch64_line_known(unsigned number, void* insn)
+{
+   enum { PROHIBITED = 16 };
+   u64 value = general(word_of(insn) & 31);
+   (void)number;
+   if (!(value & PROHIBITED))
+      line = 4ULL << (value & 15);
 }
 
 /* ---- Exceptions ---- */

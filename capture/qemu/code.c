@@ -179,6 +179,8 @@ void code_translated(qemu_plugin_id_t id, struct qemu_plugin_tb* translated)
       }
       if (recording && i > 0 && code->insn[i - 1].does & DOES_EVENT)
          qemu_plugin_register_vcpu_insn_exec_cb(insn, on_after, QEMU_PLUGIN_CB_R_REGS, own);
+      if (i > 0 && code->insn[i - 1].does & DOES_LINE)
+         qemu_plugin_register_vcpu_insn_exec_cb(insn, aarch64_line_known, QEMU_PLUGIN_CB_R_REGS, own - 1);
       if (own->does & (recording ? DOES_SPECIAL : DOES_MARK))
          qemu_plugin_register_vcpu_insn_exec_cb(insn, on_special, QEMU_PLUGIN_CB_R_REGS, own);
       if (own->does & DOES_VECTORS && arch->number == FR_X86)

@@ -51,6 +51,7 @@ enum does {
    DOES_WAIT = 2048,  /* the processor may leave the block behind it */
    DOES_PARTS = 1024, /* after a fault it goes on where it stopped: loads and stores of vectors */
    DOES_ZERO = 4096,  /* clears a line of memory, which QEMU shows or not */
+   DOES_LINE = 8192,  /* reads how long such a line is */
    DOES_REGISTERS = DOES_ROOT_0 | DOES_ROOT_1 | DOES_CONTROL | DOES_MODE | DOES_INVALIDATE | DOES_VECTORS,
    DOES_EVENT = DOES_REGISTERS | DOES_ZERO, /* what it does is known before it runs, and holds behind it */
    DOES_SPECIAL = DOES_EVENT | DOES_CALL | DOES_MARK
@@ -340,6 +341,7 @@ struct arch {
 extern const struct arch x86, aarch64, riscv, *arch;
 
 void x86_vectors_loaded(unsigned number, u32 info, u64 va, void*);
+void aarch64_line_known(unsigned number, void* insn); /* behind the instruction, which is DOES_LINE */
 
 /* ---- Names ---- */
 

@@ -5,7 +5,7 @@ use farreach_guest::{Guest, Input};
 use farreach_live::{Begin, Options, Recorder, SystemOptions};
 use farreach_oracle::guest::system::{Heard, System};
 use farreach_types::addr::{Asid, BASE_SHIFT, kernel_half, owner};
-use farreach_types::event::{Arch, Blocks, Guest as Event, Item, Kind, Op, Source};
+use farreach_types::event::{Access, Arch, Blocks, Guest as Event, Item, Kind, Op, Source};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fs::File;
@@ -79,10 +79,10 @@ fn under_valgrind(program: &Path) -> Pages {
     pages
 }
 
-/// What a guest's recording has of a program, in user mode.
-fn in_guest(program: &Path, cache: &Path) -> Pages {
+/// What a guest's recording has of a program, in user mode. `see` counts its references.
+fn in_guest(arch: Arch, program: &Path, cache: &Path, see: fn(&mut Pages, Access)) -> Pages {
     let name = program.to_str().unwrap();
-    let made = Guest { copies: vec![program.into()], ..guest(Arch::X86, "norandmaps", &[name]) };
+    let made = Guest { copies: vec![program.into()], ..guest(arch, "norandmaps", &[name]) };
     let prepared = made.prepare(cache, &|line| eprintln!("{line}")).unwrap();
     let options = SystemOptions { begin: Begin::Mark, ..SystemOptions::default() };
     let mut recorder = Recorder::start_system(&prepared.command, &options).unwrap();
@@ -90,7 +90,7 @@ fn in_guest(program: &Path, cache: &Path) -> Pages {
     while let Some(batch) = recorder.next_batch().unwrap() {
         let space = spaces.entry(batch.asid).or_default();
         system.read(&batch, |system, heard| match heard {
-            Heard::Access(access) if !system.kernel[system.running] => count(&mut space.1, access.kind, access.addr),
+            Heard::Access(access) if !system.kernel[system.running] => see(&mut space.1, access),
             Heard::Op(Op::Guest(Event::Name(name))) => space.0 = Some(name.to_string()),
             _ => {}
         });
@@ -118,7 +118,8 @@ fn the_user_part_of_a_program_is_that_of_the_other_recorder_page_by_page() {
     let place = format!("-Wl,--section-start=.strings={STRINGS:#x}");
     let plain = ["-fno-pie", "-mno-red-zone", "-fno-stack-protector", "-fcf-protection=none"];
     let fixed = program("fixed", &[&plain[..], &["-nostdlib", "-static", "-no-pie", &place]].concat(), folder.path());
-    let (mut seen, mut other) = (in_guest(&fixed, &cache), under_valgrind(&fixed));
+    let see = |pages: &mut Pages, access: Access| count(pages, access.kind, access.addr);
+    let (mut seen, mut other) = (in_guest(Arch::X86, &fixed, &cache, see), under_valgrind(&fixed));
     assert!(other.len() > 40 && other.values().map(|counts| counts[0]).sum::<u64>() > 500_000);
     // A `rep` is fetched once, and under Valgrind once for each element. No other fetches are in its page.
     let repeated = STRINGS >> BASE_SHIFT;
@@ -126,6 +127,30 @@ fn the_user_part_of_a_program_is_that_of_the_other_recorder_page_by_page() {
         [&mut seen, &mut other].map(|pages| std::mem::take(&mut pages.get_mut(&repeated).unwrap()[0]));
     assert!(fetches > 1000 && of_other > fetches + 20_000, "{fetches}, {of_other}");
     assert_eq!(differences(&seen, &other), [""; 0], "pages: fetches, loads, stores in the guest, and under Valgrind");
+}
+
+/// Pitfall 5: QEMU clears a line of memory by itself (DC ZVA), and does not show what it stores.
+#[test]
+fn lines_that_are_cleared_at_once_are_stores() {
+    let Some(cache) = cache() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/programs/clear-aarch64.S");
+    let [object, program] = ["clear.o", "clear"].map(|name| folder.path().join(name));
+    const AREA: u64 = 0x80_0000;
+    let made = [
+        Command::new("aarch64-linux-gnu-as").arg("-o").arg(&object).arg(&source).status(),
+        Command::new("aarch64-linux-gnu-ld").arg(format!("-Tbss={AREA:#x}")).arg("-o").args([&program, &object]).status(),
+    ];
+    assert!(made.into_iter().all(|status| status.unwrap().success()));
+    // Bytes that are stored, by page.
+    let see = |pages: &mut Pages, access: Access| {
+        if access.kind == Kind::Store {
+            pages.entry(access.addr >> BASE_SHIFT).or_default()[0] += u64::from(access.size);
+        }
+    };
+    let stored = in_guest(Arch::Aarch64, &program, &cache, see);
+    let area = (0..16).map(|page| ((AREA >> BASE_SHIFT) + page, [4096, 0, 0]));
+    assert_eq!(stored, area.collect::<Pages>());
 }
 
 // ---- Memory ----
