@@ -132,10 +132,15 @@ fn every_preset_survives_being_printed_and_read() {
         let toml = dir.write("mine.toml", line(&format!("machines {preset}")).good().out);
         let config = |name: &str| farreach(["machines", name, "--json"]).good().json();
         assert_eq!(config(preset), config(&toml), "{preset}");
-        let result = farreach(["sim", &trace, "--json", "-m", preset, "-m", &toml]).good().json();
-        let (a, b) = (&result["machines"][0], &result["machines"][1]);
-        assert_eq!((&a["config"], &a["counts"], &a["cost"]), (&b["config"], &b["counts"], &b["cost"]), "{preset}");
-        assert_eq!((a["name"].as_str(), b["name"].as_str()), (Some(preset.as_str()), Some(toml.as_str())));
+        if config(preset)["placement"] == "guest" {
+            // This trace has no page tables of its own.
+            farreach(["sim", &trace, "-m", preset]).bad(1, &["placement", "guest"]);
+        } else {
+            let result = farreach(["sim", &trace, "--json", "-m", preset, "-m", &toml]).good().json();
+            let (a, b) = (&result["machines"][0], &result["machines"][1]);
+            assert_eq!((&a["config"], &a["counts"], &a["cost"]), (&b["config"], &b["counts"], &b["cost"]), "{preset}");
+            assert_eq!((a["name"].as_str(), b["name"].as_str()), (Some(preset.as_str()), Some(toml.as_str())));
+        }
         // Overrides work on both.
         let keys = ["entries", "l1_entries", "pwc_pd", "id_bits", "mlb_entries"];
         let key = keys.into_iter().find(|key| config(preset).get(key).is_some()).expect("a number that every kind has");
