@@ -139,7 +139,11 @@ fn lines_that_are_cleared_at_once_are_stores() {
     const AREA: u64 = 0x80_0000;
     let made = [
         Command::new("aarch64-linux-gnu-as").arg("-o").arg(&object).arg(&source).status(),
-        Command::new("aarch64-linux-gnu-ld").arg(format!("-Tbss={AREA:#x}")).arg("-o").args([&program, &object]).status(),
+        Command::new("aarch64-linux-gnu-ld")
+            .arg(format!("-Tbss={AREA:#x}"))
+            .arg("-o")
+            .args([&program, &object])
+            .status(),
     ];
     assert!(made.into_iter().all(|status| status.unwrap().success()));
     // Bytes that are stored, by page.

@@ -15,7 +15,7 @@ pub(super) fn begun() -> Vec<u64> {
 }
 
 fn end() -> Vec<u64> {
-    [record(record::SUMMARY, &[9, 0, 1, 0, 2, 3, 4, 5]), record(record::END, &[3, 0])].concat()
+    [record(record::SUMMARY, &[9, 0, 1, 0, 2, 3, 4, 5, 6]), record(record::END, &[3, 0])].concat()
 }
 
 /// The batches of some chunks: address space, events without definitions, executions.
@@ -200,7 +200,7 @@ fn damaged_records_are_refused_with_their_word_and_value() {
         (after(record(record::INVALIDATE, &[2, 0x1001, 0x1000])), at, "0x1001, not a multiple"),
         (after(record(record::INVALIDATE, &[2, 0x1000, 0])), at, "0x0 bytes from 0x1000"),
         (after(record(record::EXCEPTION, &[1 << 32])), at, "the vector, is 0x100000000"),
-        (after(record(record::SUMMARY, &[0; 7])), at, "exactly 8 allowed"),
+        (after(record(record::SUMMARY, &[0; 7])), at, "exactly 9 allowed"),
         (after(record(record::END, &[0, 0])), at, "FR_SUMMARY is the last record before FR_END"),
         (after([end(), BLOCK.to_vec()].concat()), at + end().len(), "block 1 runs behind FR_END"),
         (after([end(), record(record::EXCEPTION, &[1])].concat()), at + end().len(), "stands behind FR_END"),

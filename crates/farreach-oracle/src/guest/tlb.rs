@@ -81,8 +81,6 @@ pub struct Tlbs {
     pub counts: Vec<[TlbCounts; 2]>,
     /// Entries that were dropped.
     pub dropped: u64,
-    /// Entries of global pages, and others, that stayed where a processor dropped an address space, each time anew.
-    pub kept: [u64; 2],
     /// Of each processor, with `pcid`.
     dealt: Vec<Dealt>,
     mistake: Option<Mistake>,
@@ -90,7 +88,7 @@ pub struct Tlbs {
 
 impl Tlbs {
     pub fn new(config: TlbConfig, mistake: Option<Mistake>) -> Tlbs {
-        Tlbs { config, entries: Vec::new(), counts: Vec::new(), dropped: 0, kept: [0; 2], dealt: Vec::new(), mistake }
+        Tlbs { config, entries: Vec::new(), counts: Vec::new(), dropped: 0, dealt: Vec::new(), mistake }
     }
 
     /// Programs and kernel, over all processors.
@@ -201,15 +199,6 @@ impl Tlbs {
             Dropped::NotGlobal => !entry.found.global,
             Dropped::All => true,
         });
-        if !matches!(dropped, Dropped::Nothing) {
-            self.keep(system.running);
-        }
-    }
-
-    fn keep(&mut self, processor: usize) {
-        for entry in &self.entries[processor] {
-            self.kept[usize::from(!entry.found.global)] += 1;
-        }
     }
 
     fn invalidate(&mut self, system: &System, which: Invalidate) {
@@ -228,9 +217,6 @@ impl Tlbs {
             if all || processor == system.running {
                 self.drop_if(processor, goes);
             }
-        }
-        if which.bytes.is_none() {
-            self.keep(system.running);
         }
     }
 

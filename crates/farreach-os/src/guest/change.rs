@@ -5,7 +5,7 @@ use super::Guest;
 use super::flush::StaleLeaf;
 use super::format::{Leaf, Reading, WORDS};
 use super::links::{Link, Table};
-use super::walk::Place;
+use super::walk::{Place, top};
 use crate::contract::What;
 use crate::os::Os;
 use farreach_types::addr::{Asid, KERNEL, Vpn, VpnRange};
@@ -46,6 +46,21 @@ impl Guest {
                     self.refresh(os, frame, &link, at);
                 }
             }
+            if mine.iter().any(|&(at, _)| self.mirror.frame(frame)[at] == 0) {
+                self.leave_empty_root(frame, &link);
+            }
+        }
+    }
+
+    /// A root without entries for programs is not followed until its address space runs again: the address space has
+    /// ended, most times, and its frame may become anything. Read as a root, the words of a lower table can be leaves
+    /// of 1 GB.
+    fn leave_empty_root(&mut self, frame: u64, link: &Link) {
+        let Some(root) = self.roots.get(&link.asid).filter(|_| link.asid != KERNEL) else { return };
+        let table = top(link.asid, *root);
+        let is_empty = |(frame, link): (u64, Link)| self.mirror.frame(frame)[link.words].iter().all(|&word| word == 0);
+        if table.height == link.height && table.parts().any(|part| part.0 == frame) && table.parts().all(is_empty) {
+            self.unlink(table);
         }
     }
 

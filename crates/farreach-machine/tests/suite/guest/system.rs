@@ -261,7 +261,7 @@ impl System {
 
     /// This many loads of one page.
     pub fn load(&mut self, page: u64, times: u64) {
-        let next = self.blocks.len() as u32;
+        let next = self.blocks.len() as u32 + 1;
         let id = *self.blocks.entry((u64::MAX, 0)).or_insert(next);
         if id == next {
             let block = Block { instrs: [].into(), refs: [DataRef::new(0, Kind::Load, 8, 0)].into() };
@@ -374,7 +374,7 @@ impl System {
     }
 
     fn block(&mut self, page: u64, shape: u64) -> u32 {
-        let next = self.blocks.len() as u32;
+        let next = self.blocks.len() as u32 + 1;
         let id = *self.blocks.entry((page, shape)).or_insert(next);
         if id == next {
             let pc = (page << 12) + 64 * shape;
