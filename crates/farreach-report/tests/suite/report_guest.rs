@@ -37,22 +37,24 @@ qemu-system-x86_64 -kernel bzImage
   x86_64 guest: 2 processors, 512 MiB of memory, 3 address spaces, seed 1994
   kernel: 18.0k instructions (22.2 %), 27.0k lookups; user: 63.0k instructions, 91.0k lookups
   24 context switches, 9 switches of processor, 310 kernel entries
-  31 writes of a page-table root, 1,234 words of page tables, 7 invalidations, 2 broadcasts
+  31 writes of a page-table root, 1,234 words of page tables, 7 invalidations, 2 broadcasts, 5 received shootdowns
   301 exceptions: page fault × 260, interrupt 236 × 31, interrupt 251 × 6, interrupt 32 × 3, others × 1
+  received shootdowns by processor: 2, 3
   45.0k translations compared with the emulator's: none differs";
     assert_eq!(head, expected, "{head}");
     let expected = "\
 Kernel and user
 
-               kernel    user  kernel %    kernel      user      both  kernel    user    both  kernel %           entries    stale
-design         misses  misses    misses  per 1000  per 1000  per 1000  cycles  cycles  cycles    cycles  flushes  flushed  lookups
-──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-t94/single        440     310      58.7      24.4      4.92      9.26   17.6k   12.4k   30.0k      58.7       12      340        0
-t94/superpage      45      81      35.7      2.50      1.29      1.56       –       –       –         –       12      340        5
+               kernel    user  kernel %    kernel      user      both  kernel    user    both  kernel %           entries  global    stale
+design         misses  misses    misses  per 1000  per 1000  per 1000  cycles  cycles  cycles    cycles  flushes  flushed    kept  lookups
+──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+t94/single        440     310      58.7      24.4      4.92      9.26   17.6k   12.4k   30.0k      58.7       12      340      77        0
+t94/superpage      45      81      35.7      2.50      1.29      1.56       –       –       –         –       12      340      77        5
 
   per 1000: misses for 1000 instructions of the kernel, of programs, of both.
   cycles: miss cycles. All that a system call does is the kernel's.
   flushes: what the guest told its processors to drop, by instructions and writes of registers.
+  kept: entries of global pages, and with tags of other address spaces, that stayed when those of one were flushed.
   lookups: stale ones had a translation that the guest had changed and not invalidated yet.
 
 By program, with what the kernel did in its address spaces
@@ -95,7 +97,7 @@ fn checks_of_translations_are_told() {
     assert_eq!(told(bad), (words.to_owned(), true));
     let mut result = guest();
     let of = result.workload.guest.as_mut().unwrap();
-    (of.checks, of.events, of.exceptions) = (None, Default::default(), Vec::new());
+    (of.checks, of.events, of.exceptions, of.by_processor) = (None, Default::default(), Vec::new(), Vec::new());
     let (head, _) = about_the_guest(&people(&result));
     assert_eq!(head.lines().count(), 4, "{head}");
 }
