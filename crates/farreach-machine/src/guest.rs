@@ -71,8 +71,8 @@ struct Counted {
     designs: Vec<ContextCounts>,
 }
 
-/// Of a design: flushes that it received, and translations that they dropped; and those of all of an address space, with
-/// the entries that stayed.
+/// Of a design: flushes that it received, and translations that they dropped; and those of all of an address space,
+/// with the entries that stayed.
 #[derive(Clone, Copy, Default)]
 struct Flushes {
     received: u64,

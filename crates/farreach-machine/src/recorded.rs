@@ -45,7 +45,8 @@ impl MachineSpec {
                 if chosen == SEGMENT { "; ds13/kernel has a segment for the kernel's direct map" } else { "" };
             return Err(refuse(format!(
                 "its hardware needs {placement} = {chosen}, and the trace of a whole system has an operating system of \
-                 its own, which does not do that; with {placement}={GUEST} it runs as hardware that is not used{instead}"
+                 its own, which does not do that; with {placement}={GUEST} it runs as hardware that is not \
+                 used{instead}"
             )));
         }
         let mut toml = format!("about = {}\n", description::toml(&self.about.as_str().into()));

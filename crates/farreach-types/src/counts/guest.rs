@@ -136,8 +136,8 @@ pub struct GuestCounts {
     pub flushes: u64,
     /// Translations that these dropped. They are among [`TlbCounts::invalidations`](super::TlbCounts::invalidations).
     pub flushed: u64,
-    /// Times that the TLBs of a processor were told to drop all that they have of an address space, by an instruction or
-    /// a write of a register. 0 on machines with caches, as are the next two.
+    /// Times that the TLBs of a processor were told to drop all that they have of an address space, by an instruction
+    /// or a write of a register. 0 on machines with caches, as are the next two.
     #[serde(default)]
     pub space_flushes: u64,
     /// Entries of the kernel's global pages that were in them after that, added up.

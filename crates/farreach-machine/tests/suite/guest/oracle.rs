@@ -155,7 +155,8 @@ fn planted_mistakes_are_found() {
 }
 
 /// `tags = pcid` with pages of the kernel that are not global: each space has entries of its own for them (OZ-12). With
-/// kernels that invalidate late, one case in a hundred is known to have a miss more than the oracle's, not yet explained.
+/// kernels that invalidate late, one case in a hundred is known to have a miss more than the oracle's, not yet
+/// explained.
 #[test]
 fn pcids_that_linux_would_deal_out() {
     let (mut wrong, mut local, mut few) = (Vec::new(), 0, 0);

@@ -1,4 +1,5 @@
-//! Who runs where, and what is invalidated: registers, INVLPG, INVPCID, TLBI, SFENCE.VMA, on this processor and on others.
+//! Who runs where, and what is invalidated: registers, INVLPG, INVPCID, TLBI, SFENCE.VMA, on this processor and on
+//! others.
 
 use super::{Due, IDLE, KERNEL, Kernel};
 use farreach_types::event::{Arch, Guest, Invalidate, Op, Register};

@@ -34,7 +34,8 @@ impl Riscv {
         let has = |bit: u64| word & bit != 0;
         let frame = word >> 10 & 0xfff_ffff_ffff;
         let leaf = word & (READ | WRITE | EXEC) != 0;
-        // No guest has 512 GB in one leaf, or 256 TB. Such a word is none: a frame that was a root is another table now.
+        // No guest has 512 GB in one leaf, or 256 TB. Such a word is none: a frame that was a root is another table
+        // now.
         if !has(VALID) || height == 0 && !leaf || has(WRITE) && !has(READ) || leaf && height > 2 {
             return Reading::Absent;
         }
