@@ -271,7 +271,7 @@ impl Guest {
 
 /// A range with all pages of the large leaves at its ends: one of its addresses means a page of any size, in however
 /// many entries it is. A run of leaves counts as several.
-fn whole_leaves(os: &Os, asid: Asid, pages: VpnRange) -> VpnRange {
+pub(super) fn whole_leaves(os: &Os, asid: Asid, pages: VpnRange) -> VpnRange {
     let Some(space) = os.spaces.get(asid.0 as usize).filter(|_| pages.pages > 0) else { return pages };
     let index_bits = os.shift - 3;
     let leaf = |vpn: Vpn| {

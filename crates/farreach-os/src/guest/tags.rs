@@ -6,6 +6,7 @@
 //! of [`KERNEL`]: see [`Os::tag_of`]. The page table of both is one, so what changes there is told for all tags.
 
 use super::Guest;
+use super::flush::whole_leaves;
 use super::format::WORDS;
 use super::registers::Processor;
 use crate::contract::{Change, What};
@@ -114,6 +115,7 @@ impl Guest {
     /// An invalidation of these pages of the kernel: of the tag that runs; and with isolated page tables Linux drops
     /// all that other PCIDs have, when they run next (SHD-5).
     pub(super) fn flush_tagged_pages(&mut self, os: &mut Os, asid: Asid, pages: VpnRange) {
+        let pages = whole_leaves(os, KERNEL, pages);
         self.flush_tagged(os, asid, pages);
         let processor = &self.processors[self.current];
         if processor.is_isolated() {

@@ -154,12 +154,10 @@ fn planted_mistakes_are_found() {
     }
 }
 
-/// `tags = pcid` with pages of the kernel that are not global: each space has entries of its own for them (OZ-12). With
-/// kernels that invalidate late, one case in a hundred is known to have a miss more than the oracle's, not yet
-/// explained.
+/// `tags = pcid` with pages of the kernel that are not global: each space has entries of its own for them (OZ-12).
 #[test]
 fn pcids_that_linux_would_deal_out() {
-    let (mut wrong, mut local, mut few) = (Vec::new(), 0, 0);
+    let (mut wrong, mut local) = (Vec::new(), 0);
     let x86 = FORMATS.iter().filter(|format| format.arch == Arch::X86).copied();
     for ((seed, format), (late, processors)) in (0..12).flat_map(|seed| {
         let formats: Vec<Format> = x86.clone().collect();
@@ -175,9 +173,7 @@ fn pcids_that_linux_would_deal_out() {
             let (expected, _) = by_oracle(&batches, tlb, None);
             let (shared, _) = by_oracle(&batches, TlbConfig { pcid: false, ..tlb }, None);
             local += u64::from(shared != expected);
-            let near = (0..2).all(|i| halves[i].0 == expected[i].0 && halves[i].1.abs_diff(expected[i].1) <= 1);
-            few += u64::from(halves != expected);
-            if halves != expected && !(late && near) {
+            if halves != expected {
                 let what = format!("the oracle has {expected:?}, the machine {halves:?}");
                 wrong.push(format!("seed {seed}, mixed {mixed}, {config:?}: {what}"));
             }
@@ -185,5 +181,4 @@ fn pcids_that_linux_would_deal_out() {
     }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
     assert!(local > 0, "PCIDs change something");
-    assert!(few <= 1, "{few} late kernels are near only");
 }
