@@ -202,16 +202,15 @@ def _restore(base: str, toml: Optional[str], overrides: Mapping[str, str], desig
 
 
 def machines(group: str = "all") -> list[Machine]:
-    """The presets: all of them, or those of a group such as `ds13`.
+    """The presets: all of them, or those of a group such as `ds13`, but for those that are taken by name alone.
 
     Raises:
         ValueError: there is no such group.
     """
-    names = [name for name in _core.presets() if group in ("all", name.partition("/")[0])]
-    if not names:
-        groups = ", ".join(dict.fromkeys(name.partition("/")[0] for name in _core.presets()))
-        raise ValueError(f"group = {group!r} is not allowed: there are {groups}, all")
-    return [Machine(name) for name in names]
+    groups = dict.fromkeys(name.partition("/")[0] for name in _core.presets())
+    if group != "all" and group not in groups:
+        raise ValueError(f"group = {group!r} is not allowed: there are {', '.join(groups)}, all")
+    return [Machine(name) for name in _core.named(group)]
 
 
 def area(kind: str, **keys: Key) -> float:
