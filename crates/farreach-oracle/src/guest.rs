@@ -27,8 +27,8 @@
 //! * OZ-11 Several entries may have a page where the guest is late. The one used last answers.
 //! * OZ-12 `pcid`: a guest whose PCIDE is clear, as it would be with PCIDs (SHD-4). On each processor the last six
 //!   spaces that were dealt one have a PCID; the next space without one takes that of the space that has had its own
-//!   longest, whose entries go. A write of CR3 drops nothing, but for one with the value that it has: it drops what the space
-//!   that ran last has. Entries of the kernel that are not global have the PCID of the space that filled them.
+//!   longest, whose entries go. A write of CR3 drops nothing, but for one with the value that it has: it drops what the
+//!   space that ran last has. Entries of the kernel that are not global have the PCID of the space that filled them.
 
 mod arm;
 pub mod kernel;
