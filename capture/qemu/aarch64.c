@@ -295,6 +295,7 @@ const struct arch aarch64 = {
    .translates = translates, .walk = walk_tables, .before = before, .trap = vectors_trap, .fault = fault,
    .resume = resume, .vectors = vectors, .root = root_of, .mark = mark, .table = table_of, .use_root = use_root,
    .lower_entries = lower_entries, .upper_sign = upper_sign, .tag = tag, .soft_bits = ACCESS_FLAG, .format = ~0ULL,
+   .ram_base = 1ULL << 30,
    .writes_noted = 1ULL << 51, .write_bit = 1 << 7,
    .status = 0, .call = 8, .stack = 31, .forks = forks,
    .is_call = is_call, .firmware_mode = NO_FIRMWARE, .state_words = { 0, 128 },

@@ -16,6 +16,7 @@
      spaces.c      registers of translation, address spaces, invalidations
      registers.c   registers by name, places where exceptions begin
      x86.c, aarch64.c, riscv.c  instructions that matter, formats of tables
+     radix.c       what the tables of two of them have in common
      names.c       names of programs
      check.c       a count beside the stream, for tests
      main.c        arguments, installation, begin and end */
@@ -297,6 +298,7 @@ enum { REG_GENERAL = 0, REG_ROOT_0 = 32, REG_ROOT_1, REG_CONTROL, REG_MODE, REG_
 
 void registers_find(void);
 u64  register_value(int which);
+bool register_exists(int which);
 int  vectors_find(u64 pc); /* -1: none begins there */
 void vectors_add(u64 pc, int vector);
 
@@ -309,9 +311,12 @@ int64_t vectors_trap(int vector); /* the vector itself */
 
 #define NO_FIRMWARE (~0ULL)
 
+enum entry { ENTRY_NONE, ENTRY_TABLE, ENTRY_LEAF };
+
 struct arch {
    enum fr_arch number;
    const char*  target;
+   u64          ram_base;  /* where RAM begins */
    const int*   needs;     /* registers, -1 behind the last */
    u64          soft_bits; /* of an entry, which say nothing of where it leads */
    u64          format;    /* bits of FR_CONTROL that decide where tables lead */
@@ -327,9 +332,11 @@ struct arch {
    struct walk (*walk)(u64 va, bool tell);
    u64  (*root)(u64 value);
    u64  (*table)(u64 word, int level, u64* bytes); /* that an entry leads to, 0: none */
+   int  (*levels)(void); /* with RADIX_TABLES, as the next one */
+   enum entry (*entry)(u64 word, int level, u64* to, unsigned* shift); /* shift: of a leaf, if it is no usual one */
    struct frame* (*use_root)(u64 root);
    unsigned (*lower_entries)(void);
-   u64  (*upper_sign)(void);
+   u64  (*upper_sign)(void); /* two roots with this in common have the same upper half */
    u64  (*tag)(void);
    void (*vectors)(void);
    int64_t (*trap)(int vector); /* see above */
@@ -339,6 +346,15 @@ struct arch {
    u16 state_words[2]; /* between which words of its state QEMU has the program counter */
 };
 extern const struct arch x86, aarch64, riscv, *arch;
+
+struct walk   radix_walk(u64 va, bool tell);
+u64           radix_table(u64 word, int level, u64* bytes);
+struct frame* radix_use_root(u64 root);
+unsigned      radix_lower_entries(void);
+u64           radix_upper_sign(void);
+#define RADIX_TABLES                                                                                                \
+   .walk = radix_walk, .table = radix_table, .use_root = radix_use_root, .lower_entries = radix_lower_entries,      \
+   .upper_sign = radix_upper_sign
 
 void x86_vectors_loaded(unsigned number, u32 info, u64 va, void*);
 void aarch64_line_known(unsigned number, void* insn); /* behind the instruction, which is DOES_LINE */

@@ -35,6 +35,11 @@ void registers_find(void)
               *needed, arch->target);
 }
 
+bool register_exists(int which)
+{
+   return handles[which] != NULL;
+}
+
 /* 0 if the architecture has no such register. */
 u64 register_value(int which)
 {

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../valgrind/writer.h"
 #include "recorder.h"
 
 #define CHUNK_BYTES (FR_CHUNK_WORDS * sizeof(u64))
@@ -39,7 +40,6 @@ static void futex_wake(unsigned* word)
    syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* Returns after a wake-up, after 0.2 s, or at once if the word is no longer value: callers look again. */
 static void futex_wait(unsigned* word, unsigned value)
 {
    struct timespec patience = { 0, 200 * 1000 * 1000 };
@@ -73,13 +73,14 @@ void fail(const char* format, ...)
 
 /* Ends QEMU if the reader has ended: the guest must not run on unrecorded, nor hang. The kernel releases the reader's
    lock however the reader ends. QEMU is asked first, so that it puts the terminal right and its disks in order. */
-static void stop_if_closed(void)
+static int is_over(void)
 {
    bool gone = flock(control_fd, LOCK_SH | LOCK_NB) == 0;
    if (!stopped && (__atomic_load_n(&control->closed, __ATOMIC_SEQ_CST) || gone)) {
       stopped = time(NULL);
       kill(getpid(), SIGTERM);
    }
+   return ring_stopped();
 }
 
 bool ring_is_open(void)
@@ -168,18 +169,7 @@ u32 ring_new_block(void)
 /* Goes to the next chunk as soon as it is free. Without a reader, the words go to the chunk of before, and nowhere. */
 static void take_chunk(u64 n)
 {
-   while (true) {
-      u64 consumed = __atomic_load_n(&ring->consumed, __ATOMIC_SEQ_CST);
-      if (n < consumed + FR_CHUNKS)
-         break;
-      __atomic_store_n(&ring->writer_waits, 1, __ATOMIC_SEQ_CST);
-      if (__atomic_load_n(&ring->consumed, __ATOMIC_SEQ_CST) == consumed)
-         futex_wait((unsigned*)&ring->consumed, (unsigned)consumed);
-      __atomic_store_n(&ring->writer_waits, 0, __ATOMIC_SEQ_CST);
-      stop_if_closed();
-      if (ring_stopped())
-         break;
-   }
+   writer_wait(ring, n);
    chunk = (u64*)((u8*)ring + FR_RING_HEAD + (n % FR_CHUNKS) * CHUNK_BYTES);
 }
 
@@ -187,20 +177,8 @@ static void publish(unsigned words)
 {
    if (ring_stopped())
       return;
-   u64 n = ring->produced;
-   ring->used[n % FR_CHUNKS] = words;
-   __atomic_store_n(&ring->produced, n + 1, __ATOMIC_SEQ_CST);
-   u64 seq = __atomic_fetch_add(&control->head, 1, __ATOMIC_SEQ_CST);
-   unsigned* place = &control->order[seq % FR_ORDER];
-   while (__atomic_load_n(place, __ATOMIC_SEQ_CST) != 0 && !ring_stopped()) {
-      stop_if_closed();
-      futex_wait(place, __atomic_load_n(place, __ATOMIC_SEQ_CST));
-   }
-   __atomic_store_n(place, ring->number + 1, __ATOMIC_SEQ_CST);
-   __atomic_fetch_add(&control->wake, 1, __ATOMIC_SEQ_CST);
-   if (__atomic_load_n(&control->reader_waits, __ATOMIC_SEQ_CST))
-      futex_wake(&control->wake);
-   take_chunk(n + 1);
+   writer_publish(control, ring, words);
+   take_chunk(ring->produced);
 }
 
 /* Hands over all words but those of the piece in progress, which go on in the next chunk. */

@@ -144,54 +144,17 @@ static u64 frame_in(u64 word)
    return (word >> 10 & FRAME) << 12;
 }
 
-static struct walk walk_tables(u64 va, bool tell)
+static enum entry entry(u64 word, int level, u64* to, unsigned* shift)
 {
-   u64  table = root_of(vcpu->root[0]);
-   for (int level = levels() - 1; level >= 0; level--) {
-      unsigned shift = 12 + 9 * level;
-      u64      at = table + (va >> shift & 511) * 8;
-      u64*     word = tables_word(at);
-      if (!word)
-         break;
-      if (tell)
-         tables_walk(at, level, shift, va);
-      if (!(*word & VALID))
-         break;
-      if (*word & READ_WRITE_EXECUTE) {
-         /* Of 16 pages in a row the entry has one address, whose low bits say how many they are. */
-         u64 below = (1ULL << (level == 0 && *word & NAPOT ? 16 : shift)) - 1;
-         return (struct walk){ (frame_in(*word) & ~below) | (va & below), true };
-      }
-      table = frame_in(*word);
-   }
-   return (struct walk){ 0, false };
-}
-
-static u64 table_of(u64 word, int level, u64* bytes)
-{
-   (void)level;
-   *bytes = 4096;
-   return word & VALID && !(word & READ_WRITE_EXECUTE) ? frame_in(word) : 0;
-}
-
-static struct frame* use_root(u64 root)
-{
-   return tables_use(root, levels() - 1, false);
-}
-
-static unsigned lower_entries(void)
-{
-   return 256;
-}
-
-/* Two roots with this in common have the same upper half. */
-static u64 upper_sign(void)
-{
-   const u64* words = tables_word(root_of(vcpu->root[0]));
-   u64        sign = 0;
-   for (unsigned i = 256; words && i < 512; i++)
-      sign = (sign ^ (words[i] & ~(u64)(ACCESSED | DIRTY | SOFTWARE))) * 0x9e3779b97f4a7c15ULL + i;
-   return sign ^ vcpu->root[0] >> 60;
+   *to = frame_in(word);
+   if (!(word & VALID))
+      return ENTRY_NONE;
+   if (!(word & READ_WRITE_EXECUTE))
+      return level > 0 ? ENTRY_TABLE : ENTRY_NONE;
+   /* Of 16 pages in a row the entry has one address, whose low bits say how many they are. */
+   if (level == 0 && word & NAPOT)
+      *shift = 16;
+   return ENTRY_LEAF;
 }
 
 static u64 tag(void)
@@ -295,9 +258,9 @@ static const int needs[] = { 1, 2, 10, 17, REG_ROOT_0, REG_VECTORS, REG_RETURN, 
 
 const struct arch riscv = {
    .number = FR_RISCV64, .target = "riscv64", .decode = decode, .register_named = register_named, .needs = needs,
-   .translates = translates, .walk = walk_tables, .before = before, .trap = trap, .fault = fault, .resume = resume,
-   .vectors = vectors, .root = root_of, .mark = mark, .table = table_of, .use_root = use_root,
-   .lower_entries = lower_entries, .upper_sign = upper_sign, .tag = tag,
-   .soft_bits = ACCESSED | DIRTY | SOFTWARE, .status = A0, .call = A7, .stack = SP, .forks = forks,
+   .translates = translates, RADIX_TABLES, .levels = levels, .entry = entry, .before = before, .trap = trap,
+   .fault = fault, .resume = resume, .vectors = vectors, .root = root_of, .mark = mark, .tag = tag,
+   .ram_base = 1ULL << 31, .soft_bits = ACCESSED | DIRTY | SOFTWARE, .status = A0, .call = A7, .stack = SP,
+   .forks = forks,
    .is_call = is_call, .firmware_mode = MACHINE, .state_words = { 64, 1024 },
 };

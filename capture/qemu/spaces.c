@@ -253,9 +253,9 @@ void spaces_introduce(void)
    spaces_read_registers();
    look_again();
    tell(FR_ROOT_0, vcpu->root[0]);
-   if (arch->number == FR_AARCH64)
+   if (register_exists(REG_ROOT_1))
       tell(FR_ROOT_1, vcpu->root[1]);
-   if (arch->number != FR_RISCV64)
+   if (register_exists(REG_CONTROL))
       tell_control();
    enter();
 }

@@ -15,8 +15,6 @@
 
 #define RAM_NAME   "memfd:memory-backend-memfd"
 #define HIGH       (1ULL << 32)
-#define ARM_BASE   (1ULL << 30)
-#define RISCV_BASE (1ULL << 31)
 #define LARGE_Q35  0xb0000000ULL /* RAM of this size or more has a hole below 4 GB, */
 #define LOW_Q35    0x80000000ULL /* from here on */
 #define LARGE_PC   0xe0000000ULL
@@ -65,12 +63,11 @@ void tables_find_ram(void)
       fail("the guest's memory is not found; farreach adds to the command line of QEMU: -object memory-backend-memfd,"
            "id=farreach-ram,size=SIZE,share=on -machine memory-backend=farreach-ram");
    low_bytes = ram_bytes;
+   base = arch->ram_base;
    if (arch->number == FR_X86) {
       bool q35 = is_q35();
       if (ram_bytes >= (q35 ? LARGE_Q35 : LARGE_PC))
          low_bytes = q35 ? LOW_Q35 : LOW_PC;
-   } else {
-      base = arch->number == FR_AARCH64 ? ARM_BASE : RISCV_BASE;
    }
    frames = calloc(ram_bytes >> 12, sizeof *frames);
    if (!frames)

@@ -175,57 +175,18 @@ static u64 root_of(u64 value)
    return value & ADDRESS;
 }
 
-static unsigned levels(void)
+static int levels(void)
 {
    return vcpu->control >> CR4_LA57 & 1 ? 5 : 4;
 }
 
-static struct walk walk_tables(u64 va, bool tell)
+static enum entry entry(u64 word, int level, u64* to, unsigned* shift)
 {
-   u64  table = root_of(vcpu->root[0]);
-   for (int level = levels() - 1; level >= 0; level--) {
-      unsigned shift = 12 + 9 * level;
-      u64      at = table + (va >> shift & 511) * 8;
-      u64*     word = tables_word(at);
-      if (!word)
-         break;
-      if (tell)
-         tables_walk(at, level, shift, va);
-      if (!(*word & PRESENT))
-         break;
-      if (level == 0 || (level <= 2 && *word & LARGE)) {
-         u64 below = (1ULL << shift) - 1;
-         return (struct walk){ (*word & ADDRESS & ~below) | (va & below), true };
-      }
-      table = *word & ADDRESS;
-   }
-   return (struct walk){ 0, false };
-}
-
-static u64 table_of(u64 word, int level, u64* bytes)
-{
-   *bytes = 4096;
-   return word & PRESENT && !(level <= 2 && word & LARGE) ? word & ADDRESS : 0;
-}
-
-static struct frame* use_root(u64 root)
-{
-   return tables_use(root, levels() - 1, false);
-}
-
-static unsigned lower_entries(void)
-{
-   return 256;
-}
-
-/* Two roots with this in common have the same upper half. */
-static u64 upper_sign(void)
-{
-   const u64* words = tables_word(root_of(vcpu->root[0]));
-   u64        sign = 0;
-   for (unsigned i = 256; words && i < 512; i++)
-      sign = (sign ^ (words[i] & (ADDRESS | PRESENT))) * 0x9e3779b97f4a7c15ULL + i;
-   return sign ^ vcpu->control >> CR4_LA57;
+   (void)shift;
+   *to = word & ADDRESS;
+   if (!(word & PRESENT))
+      return ENTRY_NONE;
+   return level == 0 || (level <= 2 && word & LARGE) ? ENTRY_LEAF : ENTRY_TABLE;
 }
 
 static u64 tag(void)
@@ -283,10 +244,9 @@ static const int needs[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, REG_MODE, REG_ROOT_0, RE
 
 const struct arch x86 = {
    .number = FR_X86, .target = "x86_64", .decode = decode, .register_named = register_named, .needs = needs,
-   .translates = translates, .walk = walk_tables, .before = before, .trap = vectors_trap, .fault = fault,
-   .resume = resume, .vectors = vectors, .root = root_of, .mark = mark, .table = table_of, .use_root = use_root,
-   .lower_entries = lower_entries, .upper_sign = upper_sign, .tag = tag, .soft_bits = ACCESSED | DIRTY,
-   .format = 1ULL << CR4_LA57,
+   .translates = translates, RADIX_TABLES, .levels = levels, .entry = entry, .before = before, .trap = vectors_trap,
+   .fault = fault, .resume = resume, .vectors = vectors, .root = root_of, .mark = mark, .tag = tag,
+   .soft_bits = ACCESSED | DIRTY, .format = 1ULL << CR4_LA57,
    .status = RDI, .call = 0, .stack = RSP, .forks = forks,
    .is_call = is_call, .firmware_mode = NO_FIRMWARE, .state_words = { 0, 128 },
 };

@@ -6,6 +6,7 @@
 /* The writing end of the stream: chunks, their order, back-pressure. */
 
 #include "recorder.h"
+#include "writer.h"
 
 /* Exported by the core, though its tool headers do not say so. */
 extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt prot, Int fd, Off64T offset);
@@ -38,7 +39,6 @@ static void futex_wake(unsigned* word)
    call(__NR_futex, (UWord)word, FUTEX_WAKE, 1, 0);
 }
 
-/* Returns after a wake-up, after 0.2 s, or at once if the word is no longer value: callers look again. */
 static void futex_wait(unsigned* word, unsigned value)
 {
    struct { Long seconds, nanoseconds; } patience = { 0, 200 * 1000 * 1000 };
@@ -47,13 +47,14 @@ static void futex_wait(unsigned* word, unsigned value)
 
 /* Ends the program if the reader has ended: it must not run on unrecorded, nor hang. The kernel releases the reader's
    lock however the reader ends, and the lock shows it in any PID namespace. */
-static void end_if_closed(void)
+static int is_over(void)
 {
    Bool gone = !sr_isError(call(__NR_flock, control_fd, LOCK_SH | LOCK_NB, 0, 0));
    if (__atomic_load_n(&control->closed, __ATOMIC_SEQ_CST) || gone) {
       call(__NR_kill, VG_(getpid)(), VKI_SIGKILL, 0, 0);
       call(__NR_exit_group, 128 + VKI_SIGKILL, 0, 0, 0); /* the first process of a container does not die of a signal */
    }
+   return 0;
 }
 
 /* Says what went wrong in the place where the reader looks, and ends this process. */
@@ -128,7 +129,7 @@ static void reserve(Int fd, const HChar* name, SizeT bytes)
    __atomic_fetch_add(&control->unsized, 1, __ATOMIC_SEQ_CST);
    while (VG_(fstat)(fd, &now) == 0 && now.size < bytes) {
       futex_wait(&control->unsized, __atomic_load_n(&control->unsized, __ATOMIC_SEQ_CST));
-      end_if_closed();
+      is_over();
    }
    __atomic_fetch_sub(&control->unsized, 1, __ATOMIC_SEQ_CST);
 }
@@ -184,16 +185,7 @@ Bool ring_is_open(void)
 /* Goes to chunk number n of this ring as soon as it is free. */
 static void take_chunk(ULong n)
 {
-   while (True) {
-      ULong consumed = __atomic_load_n(&ring->consumed, __ATOMIC_SEQ_CST);
-      if (n < consumed + FR_CHUNKS)
-         break;
-      __atomic_store_n(&ring->writer_waits, 1, __ATOMIC_SEQ_CST);
-      if (__atomic_load_n(&ring->consumed, __ATOMIC_SEQ_CST) == consumed)
-         futex_wait((unsigned*)&ring->consumed, (unsigned)consumed);
-      __atomic_store_n(&ring->writer_waits, 0, __ATOMIC_SEQ_CST);
-      end_if_closed();
-   }
+   writer_wait(ring, n);
    chunk = (ULong*)((UChar*)ring + FR_RING_HEAD + (n % FR_CHUNKS) * CHUNK_BYTES);
    hot.at = chunk;
    hot.limit = chunk + FR_CHUNK_WORDS - SUPERBLOCK_WORDS - SIGNAL_WORDS;
@@ -219,22 +211,10 @@ void ring_open(UInt number)
 
 void ring_publish(void)
 {
-   ULong n = ring->produced;
    if (hot.at == chunk)
       return;
-   ring->used[n % FR_CHUNKS] = hot.at - chunk;
-   __atomic_store_n(&ring->produced, n + 1, __ATOMIC_SEQ_CST);
-   ULong seq = __atomic_fetch_add(&control->head, 1, __ATOMIC_SEQ_CST);
-   unsigned* place = &control->order[seq % FR_ORDER];
-   while (__atomic_load_n(place, __ATOMIC_SEQ_CST) != 0) { /* only with thousands of processes alive */
-      end_if_closed();
-      futex_wait(place, __atomic_load_n(place, __ATOMIC_SEQ_CST));
-   }
-   __atomic_store_n(place, ring->number + 1, __ATOMIC_SEQ_CST);
-   __atomic_fetch_add(&control->wake, 1, __ATOMIC_SEQ_CST);
-   if (__atomic_load_n(&control->reader_waits, __ATOMIC_SEQ_CST))
-      futex_wake(&control->wake);
-   take_chunk(n + 1);
+   writer_publish(control, ring, hot.at - chunk);
+   take_chunk(ring->produced);
 }
 
 /* Generated code of a thread has its copy of the hot state in its shadow area; a record made meanwhile (from a signal
