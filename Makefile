@@ -110,7 +110,7 @@ system: system-deps
 # target/tmp.
 system-test: all system
 	@echo "make: booting guests"
-	$(call run-tests,$(SYSTEM_TEST),-p farreach-guest --test boot --test truth)
+	$(call run-tests,$(SYSTEM_TEST),-p farreach-guest --test suite)
 	$(call run-tests,$(SYSTEM_TEST),-p farreach-cli --test suite cli_guest)
 
 SYSTEM_TEST = FARREACH_SYSTEM_TEST=1 FARREACH_QEMU_DIR=$(CURDIR)/target/qemu \

@@ -81,40 +81,43 @@ endless() {
 }
 emulators() { pgrep -f '^/usr/bin/qemu-system'; }
 
-# signals STATUS SIGNAL: farreach gets it, and what was seen is kept.
-signals() {
-  endless
-  kill "-$2" $!
+# ended STATUS: farreach ends with it, soon, and what was seen is a right trace.
+ended() {
   local from=$SECONDS got words
   wait $!
   got=$?
   [ $got = "$1" ] || die "status $got: $(tail -n 1 said)"
   [ $((SECONDS - from)) -lt 15 ] || die "it took $((SECONDS - from)) s"
-  [ "$2" = KILL ] && { sleep 2; echo "ended"; return; }
   judged=50M
   words=$(judge trace.frt) || die "$words"
-  echo "status $got, right: $words"
+  echo "status $got, right: $words; $(tail -n 1 said)"
+}
+
+# signals STATUS SIGNAL: farreach gets it, and what was seen is kept.
+signals() {
+  endless
+  kill "-$2" $!
+  ended "$1"
+}
+killed() { # what stays behind is looked for by all abuses
+  endless
+  kill -KILL $!
+  wait $!
+  local got=$?
+  [ $got = 137 ] || die "status $got"
+  sleep 2
+  echo ended
 }
 emulator_killed() {
   endless
   kill -KILL "$(emulators)"
-  wait $!
-  local got=$? words
-  [ $got = 125 ] || die "status $got: $(tail -n 1 said)"
-  judged=50M
-  words=$(judge trace.frt) || die "$words"
-  echo "status $got, right: $words; $(tail -n 1 said)"
+  ended 125
 }
 stopped() { # each for two seconds
   endless
   for one in $! "$(emulators)"; do kill -STOP "$one"; sleep 2; kill -CONT "$one"; sleep 0.5; done
   kill -INT $!
-  wait $!
-  local got=$? words
-  [ $got = 130 ] || die "status $got: $(tail -n 1 said)"
-  judged=50M
-  words=$(judge trace.frt) || die "$words"
-  echo "status $got, right: $words"
+  ended 130
 }
 disk_full() {
   mkdir small && mount -t tmpfs -o size=300k tmpfs small
@@ -169,7 +172,7 @@ copy_pipe() { mkfifo p; sound 0 x86_64 --copy "$PWD/p" -- test -p p; }
 
 recorder_guests() {
   local signal
-  abuse sigkill-farreach 'all ends' signals 137 KILL
+  abuse sigkill-farreach 'all ends' killed
   abuse sigkill-qemu '125, result so far' emulator_killed
   abuse sigint '130, result so far' signals 130 INT
   abuse sigterm '143, result so far' signals 143 TERM

@@ -120,8 +120,7 @@ impl Engine {
         let Some(guest) = &mut self.guest else { return };
         for design in self.groups[g].designs.clone() {
             let tlbs = self.instances[design].each();
-            let entries: Vec<_> = tlbs.flat_map(|(tlb, _)| tlb.entries()).map(|entry| entry.asid).collect();
-            guest.kept(design, entries.into_iter());
+            guest.kept(design, tlbs.flat_map(|(tlb, _)| tlb.entries()).map(|entry| entry.asid));
         }
     }
 

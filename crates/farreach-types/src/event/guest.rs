@@ -20,7 +20,8 @@ pub enum Guest {
     Machine {
         /// Its instruction set.
         arch: Arch,
-        /// Its virtual processors, 1 to [`MOST_PROCESSORS`]. Their numbers are those of threads in [`Op::Switch`](super::Op::Switch).
+        /// Its virtual processors, 1 to [`MOST_PROCESSORS`]. Their numbers are those of threads in
+        /// [`Op::Switch`](super::Op::Switch).
         processors: u32,
         /// Bytes of memory.
         memory: u64,

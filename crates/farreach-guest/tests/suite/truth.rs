@@ -1,7 +1,8 @@
 //! Recordings of guests are held to what is true: the references of a program to those that the other recorder sees,
-//! and translations to the guest's memory as QEMU leaves it. Only `make system-test` does that.
+//! and translations to the guest's memory as QEMU leaves it.
 
-use farreach_guest::{Guest, Input};
+use crate::{cache, guest};
+use farreach_guest::Guest;
 use farreach_live::{Begin, Options, Recorder, SystemOptions};
 use farreach_oracle::guest::system::{Heard, System};
 use farreach_types::addr::{Asid, BASE_SHIFT, kernel_half, owner};
@@ -16,30 +17,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-/// Where kernels are kept, unless this is not to be done.
-fn cache() -> Option<PathBuf> {
-    if std::env::var_os("FARREACH_SYSTEM_TEST").is_none() {
-        eprintln!("skipped: make system-test boots guests");
-        return None;
-    }
-    Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests"))
-}
-
-fn guest(arch: Arch, append: &str, command: &[&str]) -> Guest {
-    Guest {
-        arch,
-        kernel: None,
-        roots: Vec::new(),
-        packages: Vec::new(),
-        copies: Vec::new(),
-        memory: Some(MEMORY),
-        processors: 1,
-        append: append.into(),
-        real_time: false,
-        command: command.iter().map(Into::into).collect(),
-        directory: "/".into(),
-        input: Input::Nothing,
-    }
+/// A small one, in which addresses are those of other runs with the same arguments of the kernel.
+fn small(arch: Arch, append: &str, command: &[&str]) -> Guest {
+    Guest { memory: Some(MEMORY), append: append.into(), directory: "/".into(), ..guest(arch, command) }
 }
 
 const MEMORY: u64 = 256 << 20;
@@ -82,7 +62,7 @@ fn under_valgrind(program: &Path) -> Pages {
 /// What a guest's recording has of a program, in user mode. `see` counts its references.
 fn in_guest(arch: Arch, program: &Path, cache: &Path, see: fn(&mut Pages, Access)) -> Pages {
     let name = program.to_str().unwrap();
-    let made = Guest { copies: vec![program.into()], ..guest(arch, "norandmaps", &[name]) };
+    let made = Guest { copies: vec![program.into()], ..small(arch, "norandmaps", &[name]) };
     let prepared = made.prepare(cache, &|line| eprintln!("{line}")).unwrap();
     let options = SystemOptions { begin: Begin::Mark, ..SystemOptions::default() };
     let mut recorder = Recorder::start_system(&prepared.command, &options).unwrap();
@@ -241,7 +221,7 @@ fn all_translations_at_a_moment_are_those_of_a_walk_through_memory_then() {
     for arch in [Arch::X86, Arch::Aarch64] {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("monitor");
-        let prepared = guest(arch, "", &["sh", "-c", script]).prepare(&cache, &|line| eprintln!("{line}")).unwrap();
+        let prepared = small(arch, "", &["sh", "-c", script]).prepare(&cache, &|line| eprintln!("{line}")).unwrap();
         let mut command = prepared.command.clone();
         command.extend(["-qmp".into(), OsString::from(format!("unix:{},server=on,wait=off", socket.display()))]);
         let options = SystemOptions { begin: Begin::Mark, ..SystemOptions::default() };

@@ -1,43 +1,15 @@
-//! Guests are booted in QEMU, without a recorder. Only `make system-test` does that: it sets the variable, and has
-//! fetched what is needed.
+//! What guests do, without a recorder.
 
+use crate::{cache, guest};
 use farreach_guest::{Guest, Input, qemu};
 use farreach_types::event::Arch;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
-
-const VARIABLE: &str = "FARREACH_SYSTEM_TEST";
-
-/// Where kernels are kept, unless this is not to be done.
-fn cache() -> Option<PathBuf> {
-    if std::env::var_os(VARIABLE).is_none() {
-        eprintln!("skipped: make system-test boots guests");
-        return None;
-    }
-    Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests"))
-}
 
 /// Those that QEMU is here for. That for RISC-V may be missing.
 fn arches() -> impl Iterator<Item = Arch> {
     let there = |arch: &Arch| *arch != Arch::Riscv64 || qemu::find(*arch).is_ok();
     Arch::ALL.into_iter().filter(there)
-}
-
-fn guest(arch: Arch, command: &[&str]) -> Guest {
-    Guest {
-        arch,
-        kernel: None,
-        roots: Vec::new(),
-        packages: Vec::new(),
-        copies: Vec::new(),
-        memory: None,
-        processors: 1,
-        append: String::new(),
-        real_time: false,
-        command: command.iter().map(Into::into).collect(),
-        directory: "/a folder".into(),
-        input: Input::Nothing,
-    }
 }
 
 /// What the guest says on its console.
