@@ -146,18 +146,19 @@ static struct walk walk_tables(u64 va, bool tell)
    for (int level = first_level(&f); level >= 0; level--) {
       unsigned shift = f.granule + stride * level;
       u64      at = table + (in >> shift & ((1u << stride) - 1)) * 8;
-      u64*     word = tables_word(at);
-      if (!word)
+      u64*     place = tables_word(at);
+      if (!place)
          break;
       if (tell)
          tables_walk(at, level, shift, va);
-      if (!(*word & VALID) || (level == 0 && (*word & 3) != TABLE_OR_PAGE))
+      u64 word = past_word(at, place);
+      if (!(word & VALID) || (level == 0 && (word & 3) != TABLE_OR_PAGE))
          break;
-      if (level == 0 || (*word & 3) != TABLE_OR_PAGE) {
+      if (level == 0 || (word & 3) != TABLE_OR_PAGE) {
          u64 below = (1ULL << shift) - 1;
-         return (struct walk){ (output(&f, *word) & ~below) | (in & below), true };
+         return (struct walk){ (output(&f, word) & ~below) | (in & below), true };
       }
-      table = output(&f, *word);
+      table = output(&f, word);
    }
    return (struct walk){ 0, false };
 }
@@ -295,7 +296,7 @@ const struct arch aarch64 = {
    .translates = translates, .walk = walk_tables, .before = before, .trap = vectors_trap, .fault = fault,
    .resume = resume, .vectors = vectors, .root = root_of, .mark = mark, .table = table_of, .use_root = use_root,
    .lower_entries = lower_entries, .upper_sign = upper_sign, .tag = tag, .soft_bits = ACCESS_FLAG, .format = ~0ULL,
-   .ram_base = 1ULL << 30,
+   .ram_base = 1ULL << 30, .frame_bits = 0x0000fffffffff000ULL,
    .writes_noted = 1ULL << 51, .write_bit = 1 << 7,
    .status = 0, .call = 8, .stack = 31, .forks = forks,
    .is_call = is_call, .firmware_mode = NO_FIRMWARE, .state_words = { 0, 128 },

@@ -280,20 +280,28 @@ static void follow_event(void)
    vcpu->event.does = 0;
 }
 
-/* The pages of the block, before it runs. False: nothing is translated here. */
-static bool has_pages(struct tb* tb)
+enum mapped { MAPPED_NOWHERE, MAPPED, MAPPED_STALE };
+
+/* Whether the pages of the block are, before it runs. Nowhere: nothing is translated here. Stale: they are to be looked
+   at each time that it runs. */
+static enum mapped is_mapped(const struct tb* tb)
 {
-   bool found = walk_fetch(tb->pc);
-   if ((tb->pc ^ (tb->end - 1)) >> 12)
-      found &= walk_fetch(tb->end - 1);
-   if (found)
-      return true;
+   u64      at[2] = { tb->pc, tb->end - 1 };
+   unsigned pages = 1 + ((tb->pc ^ (tb->end - 1)) >> 12 != 0), missing = 0;
+   for (unsigned i = 0; i < pages; i++)
+      missing |= !walk_fetch(at[i]) << i;
+   if (!missing)
+      return MAPPED;
    spaces_read_registers(); /* in system management mode there is no paging */
    if (!vcpu->translates)
-      return false;
+      return MAPPED_NOWHERE;
+   struct walk to;
+   bool found = true;
+   for (unsigned i = 0; i < pages; i++)
+      found &= !(missing >> i & 1) || walk_stale(at[i], PAST_ANY, &to);
    counters[FR_COMPARED]++;
-   counters[FR_DIFFERENT]++;
-   return true;
+   counters[FR_DIFFERENT] += !found;
+   return MAPPED_STALE;
 }
 
 /* The block that runs: the code, at the address where the processor is. */
@@ -341,7 +349,8 @@ struct tb* edges_begin(const void* state, struct code* code)
       vcpu->half = tb->half;
       tell_processor();
    }
-   if (!vcpu->translates || !has_pages(tb)) {
+   enum mapped mapped = vcpu->translates ? is_mapped(tb) : MAPPED_NOWHERE;
+   if (mapped == MAPPED_NOWHERE) {
       check_untranslated(true);
       hot.node = &nowhere;
       *hot.reached = 0;
@@ -354,7 +363,7 @@ struct tb* edges_begin(const void* state, struct code* code)
    if (!vcpu->half && !vcpu->space->entered)
       names_entered(tb->pc);
    hot.begins = hot.full[vcpu->half];
-   tb->known = hot.begins;
+   tb->known = mapped == MAPPED_STALE ? NO_STAMP : hot.begins;
    code->begins = tb->special ? NO_STAMP : tb->known;
    if (!goes_on)
       return tb;

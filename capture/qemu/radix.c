@@ -21,7 +21,7 @@ struct walk radix_walk(u64 va, bool tell)
          break;
       if (tell)
          tables_walk(at, level, shift, va);
-      enum entry kind = arch->entry(*word, level, &table, &shift);
+      enum entry kind = arch->entry(past_word(at, word), level, &table, &shift);
       if (kind == ENTRY_NONE)
          break;
       if (kind == ENTRY_LEAF) {

@@ -13,6 +13,7 @@
      edges.c       where an execution ended; processors, exceptions
      tables.c      guest RAM, the tables watched in it
      walk.c        pages that are known
+     past.c        what tables said before
      spaces.c      registers of translation, address spaces, invalidations
      registers.c   registers by name, places where exceptions begin
      x86.c, aarch64.c, riscv.c  instructions that matter, formats of tables
@@ -230,6 +231,7 @@ struct frame {
    u64           word[512]; /* as told last */
    struct space* owner;     /* of the lower half, the first that was seen */
    struct space* spaces;    /* whose root is here */
+   u64           changes;   /* number of the last change of a word, see past.c */
    u64           first;     /* address of what its first entry leads to, in units of 2^shift bytes */
    u8            shift;     /* 0: not known */
    u8            levels;    /* bit of each level at which it was used, bit 0: the last */
@@ -245,6 +247,7 @@ struct walk {
 void  tables_find_ram(void);
 u64   tables_ram_bytes(void);
 u64*  tables_word(u64 pa);  /* NULL: no RAM */
+struct frame* tables_frame(u64 pa); /* NULL: it has never been of interest */
 u64   tables_place(u64 pa); /* in RAM, ~0: none */
 void  walk_has_ram(u64 bytes);
 struct frame* tables_use(u64 pa, int level, bool kernel);
@@ -267,8 +270,18 @@ void walk_known_clear(void);
 bool walk_forget(u64 page, u64 pages); /* false: not done, as they are many or run */
 void walk_forget_stores(u64 place);
 bool walk_fetch(u64 pc);
+bool walk_stale(u64 va, u64 pa, struct walk*); /* a translation that the processor may still use; false: it has none */
 void walk_access(u32 info, u64 va, unsigned bytes, bool store, struct walk to[2]);
 bool walk_read(u64 va, void* to, unsigned bytes); /* guest memory, without a trace */
+
+/* ---- What tables said before ---- */
+
+#define PAST_ANY (~0ULL)
+
+void        past_changed(struct frame*, u64 pa, u64 before); /* a word */
+void        past_dropped(const struct vcpu*, u64 start, u64 bytes); /* translations; NULL: by all processors */
+struct walk past_walk(u64 va, u64 pa); /* not found: the running processor has no translation that leads there */
+u64         past_word(u64 pa, const u64* word); /* of a table that is walked */
 
 /* ---- Spaces, registers ---- */
 
@@ -319,6 +332,7 @@ struct arch {
    u64          ram_base;  /* where RAM begins */
    const int*   needs;     /* registers, -1 behind the last */
    u64          soft_bits; /* of an entry, which say nothing of where it leads */
+   u64          frame_bits; /* of an entry, which say where it leads */
    u64          format;    /* bits of FR_CONTROL that decide where tables lead */
    u64          writes_noted, write_bit; /* where the first is set, the processor changes the second at a store */
    int          status, call, stack; /* registers: a mark's exit status, number of a call, stack pointer */

@@ -261,6 +261,6 @@ const struct arch riscv = {
    .translates = translates, RADIX_TABLES, .levels = levels, .entry = entry, .before = before, .trap = trap,
    .fault = fault, .resume = resume, .vectors = vectors, .root = root_of, .mark = mark, .tag = tag,
    .ram_base = 1ULL << 31, .soft_bits = ACCESSED | DIRTY | SOFTWARE, .status = A0, .call = A7, .stack = SP,
-   .forks = forks,
+   .frame_bits = 0x003ffffffffffc00ULL, .forks = forks,
    .is_call = is_call, .firmware_mode = MACHINE, .state_words = { 64, 1024 },
 };

@@ -272,6 +272,9 @@ void spaces_after(void)
    const struct event* e = &vcpu->event;
    if (!vcpu->introduced)
       return;
+   /* Those of AArch64 have the tag of their space. */
+   if (e->does & (DOES_ROOT_0 | DOES_CONTROL) && arch->number != FR_AARCH64)
+      past_dropped(vcpu, 0, ~0ULL);
    if (e->does & DOES_CONTROL) {
       u64 before = vcpu->told_control;
       tell_control();
@@ -294,5 +297,7 @@ void spaces_after(void)
       payload[0] = e->flags;
       payload[1] = e->start;
       payload[2] = e->bytes;
+      bool addressed = e->flags & FR_ADDRESSED;
+      past_dropped(e->flags & FR_BROADCAST ? NULL : vcpu, addressed ? e->start : 0, addressed ? e->bytes : ~0ULL);
    }
 }

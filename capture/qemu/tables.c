@@ -95,7 +95,7 @@ u64* tables_word(u64 pa)
    return place == ~0ULL ? NULL : (u64*)(ram + place);
 }
 
-static struct frame* frame_at(u64 pa)
+struct frame* tables_frame(u64 pa)
 {
    u64 place = tables_place(pa);
    return place == ~0ULL ? NULL : frames[place >> 12];
@@ -103,7 +103,7 @@ static struct frame* frame_at(u64 pa)
 
 bool tables_watched(u64 pa)
 {
-   struct frame* f = frame_at(pa);
+   struct frame* f = tables_frame(pa);
    return f && f->watched;
 }
 
@@ -191,7 +191,7 @@ void tables_watch_vectors(u64 pa)
 
 bool tables_has_vectors(u64 pa)
 {
-   struct frame* f = frame_at(pa);
+   struct frame* f = tables_frame(pa);
    return f && f->vectors;
 }
 
@@ -218,7 +218,7 @@ static struct pages pages_of(const struct frame* f, unsigned entry)
    seen. The processor itself sets the bits that say of a page that it was used or written. */
 static u64 missed(u64 pa, int level)
 {
-   const struct frame* f = frame_at(pa);
+   const struct frame* f = tables_frame(pa);
    u64 count = 0, bytes = 0;
    if (!f || !f->watched)
       return 0;
@@ -247,7 +247,7 @@ static void drop(struct frame* f, struct pages forgotten)
 /* A table that no entry names any more. Its frame may become anything. */
 static void unwatch(u64 pa, struct pages forgotten)
 {
-   struct frame* f = frame_at(pa);
+   struct frame* f = tables_frame(pa);
    if (!f || !f->watched)
       return;
    counters[FR_DIFFERENT] += missed(pa, 0);
@@ -273,7 +273,7 @@ static bool differ(const struct frame* f, u64 pa, unsigned from, unsigned end)
 /* The program has stored here. */
 void tables_stored(const struct walk* to, unsigned bytes)
 {
-   struct frame* f = to->found ? frame_at(to->pa) : NULL;
+   struct frame* f = to->found ? tables_frame(to->pa) : NULL;
    if (!f)
       return;
    if (f->vectors)
@@ -290,9 +290,12 @@ void tables_stored(const struct walk* to, unsigned bytes)
    }
    const u64* now = tables_word(to->pa & ~4095ULL);
    bool       changed = false;
-   for (unsigned i = from; i < end && f->levels > 1; i++) {
-      u64 before = f->word[i];
-      if ((before & 1) == 0 || ((before ^ now[i]) & ~arch->soft_bits) == 0)
+   for (unsigned i = from; i < end; i++) {
+      u64 before = f->word[i], differing = (before ^ now[i]) & ~arch->soft_bits;
+      if (differing == 0 || ((before | now[i]) & 1) == 0)
+         continue;
+      past_changed(f, (to->pa & ~4095ULL) + i * 8, before);
+      if ((before & 1) == 0 || (f->levels == 1 && (differing & (arch->frame_bits | 1)) == 0))
          continue;
       struct pages led = pages_of(f, i);
       if (led.count == 0 || !walk_forget(led.from, led.count)) {
@@ -316,7 +319,7 @@ void tables_stored(const struct walk* to, unsigned bytes)
 
 u64 tables_missed(u64 root)
 {
-   const struct frame* f = frame_at(root);
+   const struct frame* f = tables_frame(root);
    return f && f->levels ? missed(root, 31 - __builtin_clz(f->levels)) : 0;
 }
 

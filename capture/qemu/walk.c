@@ -18,8 +18,13 @@
 
 u64 known[2][KNOWN];
 
-/* Pieces of memory of 512 pages in which code may have run, by their numbers. */
-static u8 fetched[FETCHED];
+/* Pages in which code may have run, and pieces of memory of 512 pages, by their numbers. */
+static u8 fetched[2][FETCHED];
+
+static u8* fetched_at(u64 page, bool piece)
+{
+   return &fetched[piece][(piece ? page >> 9 : page) % FETCHED];
+}
 
 /* The pages in known[STORES], in a list for each frame that has some. Places are numbered from 1. */
 static u32* frame_pages;                          /* the first, by place in RAM; 0: none */
@@ -75,7 +80,7 @@ bool walk_forget(u64 page, u64 pages)
    if (pages > KNOWN / 8)
       return false;
    for (u64 p = page; p < page + pages; p += 512)
-      if (fetched[(p >> 9) % FETCHED])
+      if (*fetched_at(p, pages > 1))
          return false;
    for (u64 p = page; p < page + pages; p++)
       for (unsigned i = 0; i < 2; i++)
@@ -98,13 +103,26 @@ static u64 key_of(u64 page)
 bool walk_fetch(u64 pc)
 {
    u64 page = canonical(pc) >> 12, *slot = &known[LOADS][page % KNOWN];
-   fetched[(page >> 9) % FETCHED] = 1;
+   *fetched_at(page, false) = *fetched_at(page, true) = 1;
    if (*slot == key_of(page))
       return true;
    struct walk to = arch->walk(pc, true);
    if (to.found && !hot.checks_all)
       *slot = key_of(page);
    return to.found;
+}
+
+bool walk_stale(u64 va, u64 pa, struct walk* to)
+{
+   struct walk before = past_walk(va, pa);
+   if (!before.found)
+      return false;
+   u64* payload = ring_record(FR_STALE, 2);
+   payload[0] = canonical(va) & ~4095ULL;
+   payload[1] = before.pa & ~4095ULL;
+   counters[FR_STALE_USES]++;
+   *to = before;
+   return true;
 }
 
 /* RAM is where it was thought to be: what is loaded is there. Devices store into it unseen, so one difference is
@@ -128,7 +146,7 @@ static void check_ram(u32 info, u64 pa, unsigned bytes)
 void walk_access(u32 info, u64 va, unsigned bytes, bool store, struct walk to[2])
 {
    unsigned pages = 1 + ((va & 4095) + bytes > 4096);
-   bool     is_ram = true;
+   bool     is_ram = true, stale[2] = { false, false };
    for (unsigned i = 0; i < pages; i++)
       to[i] = arch->walk(i ? (va | 4095) + 1 : va, true);
    struct qemu_plugin_hwaddr* at = qemu_plugin_get_hwaddr(info, va);
@@ -137,15 +155,21 @@ void walk_access(u32 info, u64 va, unsigned bytes, bool store, struct walk to[2]
       is_ram = !qemu_plugin_hwaddr_is_io(at);
       counters[FR_DEVICE] += !is_ram;
       counters[FR_COMPARED]++;
-      counters[FR_DIFFERENT] += !to[0].found || to[0].pa != pa;
+      if (!to[0].found || to[0].pa != pa) {
+         stale[0] = walk_stale(va, pa, &to[0]);
+         counters[FR_DIFFERENT] += !stale[0];
+      }
       if (is_ram && !store)
          check_ram(info, pa, bytes);
    }
+   /* QEMU does not say where the second page is. */
+   if (pages > 1 && !to[1].found)
+      stale[1] = walk_stale((va | 4095) + 1, PAST_ANY, &to[1]);
    if (hot.checks_all || !is_ram)
       return;
    for (unsigned i = 0; i < pages; i++) {
       u64 page = canonical(i ? (va | 4095) + 1 : va) >> 12;
-      if (!to[i].found)
+      if (!to[i].found || stale[i])
          continue;
       if (!store)
          known[LOADS][page % KNOWN] = key_of(page);

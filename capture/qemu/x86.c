@@ -246,7 +246,7 @@ const struct arch x86 = {
    .number = FR_X86, .target = "x86_64", .decode = decode, .register_named = register_named, .needs = needs,
    .translates = translates, RADIX_TABLES, .levels = levels, .entry = entry, .before = before, .trap = vectors_trap,
    .fault = fault, .resume = resume, .vectors = vectors, .root = root_of, .mark = mark, .tag = tag,
-   .soft_bits = ACCESSED | DIRTY, .format = 1ULL << CR4_LA57,
+   .soft_bits = ACCESSED | DIRTY, .frame_bits = 0x000ffffffffff000ULL, .format = 1ULL << CR4_LA57,
    .status = RDI, .call = 0, .stack = RSP, .forks = forks,
    .is_call = is_call, .firmware_mode = NO_FIRMWARE, .state_words = { 0, 128 },
 };

@@ -33,7 +33,7 @@
 #define FARREACH_STREAM_H
 
 #define FR_MAGIC        0x31484341455252ULL /* in control and in every ring */
-#define FR_VERSION      8
+#define FR_VERSION      9
 
 #define FR_CHUNKS       8
 #define FR_CHUNK_WORDS  32768
@@ -121,6 +121,8 @@ enum fr_record {
    FR_ENTRIES,      /* 0: physical address  then words of a page table, from there on */
    FR_INVALIDATE,   /* 0: enum fr_invalidate | tag << 32  1: start  2: bytes */
    FR_EXCEPTION,    /* 0: vector */
+   FR_STALE,        /* 0: address of a page of 4 KB  1: its physical address. The processor that runs uses this
+                       translation next, of which the tables say something else by now, as it was not told yet */
    FR_SUMMARY       /* per counter, in the order of enum fr_counter: the count. The last record before FR_END */
 };
 
@@ -142,7 +144,7 @@ enum fr_invalidate {
 /* What the recorder checked and met. */
 enum fr_counter {
    FR_COMPARED,      /* translations that were compared with the physical address that the emulator gives */
-   FR_DIFFERENT,     /* of them those that differed */
+   FR_DIFFERENT,     /* of them those that differed, but for those of FR_STALE */
    FR_CUTS,          /* blocks cut by a fault or otherwise */
    FR_RETRIES,       /* of them those that no exception explains: instructions tried again by the emulator */
    FR_UNKNOWN_EDGES, /* ends of blocks that could not be told to be whole */
@@ -150,6 +152,7 @@ enum fr_counter {
    FR_DEVICE,        /* references to memory that is no RAM */
    FR_UNTRANSLATED,  /* references left out because paging was off or of another format */
    FR_FIRMWARE,      /* references left out because firmware made them, in a mode of its own without translation */
+   FR_STALE_USES,    /* references by a translation that the tables do not have any more */
    FR_COUNTERS
 };
 

@@ -11,7 +11,7 @@ plugin_of_text() { plugins && echo "no ELF" > plugins/farreach-qemu.so; option 1
 plugin_cut() { plugins && truncate -s 5000 plugins/farreach-qemu.so; option 125 "$1" -- true; }
 plugin_missing() { plugins && rm plugins/farreach-qemu.so; option 125 "$1" -- true; }
 plugin_of_another_version() {
-  plugins && mkdir -p c/valgrind && cp -r "$top/capture/qemu" c/ && cp "$top/capture/valgrind/stream.h" c/valgrind/
+  plugins && mkdir -p c/valgrind && cp -r "$top/capture/qemu" c/ && cp "$top"/capture/valgrind/*.h c/valgrind/
   sed -i 's/\(#define FR_VERSION *\)[0-9]*/\199/' c/valgrind/stream.h
   make -s -C c/qemu OUT="$PWD/plugins" > /dev/null || die "it does not build"
   option 125 "$1" -- true
@@ -73,8 +73,8 @@ copy_loop() { ln -s a b; ln -s b a; mkdir l; ln -s . l/l; option 125 "$1" --copy
 
 # A guest that runs on and on, begun in the background; $! is farreach. It is in its command when this returns.
 endless() {
-  # A shell lets its background ignore interrupts.
-  env --default-signal=INT "$farreach" guest record -o trace.frt "$@" -- sh -c 'echo ready; while :; do :; done' \
+  # A shell lets its background ignore interrupts, and others before it may have ignored more.
+  env --default-signal "$farreach" guest record -o trace.frt "$@" -- sh -c 'echo ready; while :; do :; done' \
     > console 2> said < /dev/null &
   until grep -q ready console; do kill -0 $! || die "it does not begin: $(tail -n 1 said)"; sleep 0.2; done
   sleep 0.5

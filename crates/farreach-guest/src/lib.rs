@@ -162,7 +162,9 @@ impl Guest {
     /// Bytes of memory for a root of this size. While the guest boots, the kernel has the archive and the files, and
     /// files may take half of the memory that the archive leaves.
     fn memory(&self, root: u64) -> Result<u64> {
-        let needed = (LEAST_MEMORY + root * 7 / 2).next_multiple_of(128 << 20);
+        const STEP: u64 = 128 << 20;
+        let needed = (LEAST_MEMORY + root * 7 / 2).next_multiple_of(STEP);
+        let unusable = qemu::unusable_memory(self.arch, root);
         match self.memory {
             Some(given) => {
                 ensure!(
@@ -172,9 +174,21 @@ impl Guest {
                     root >> 20,
                     Bytes(needed)
                 );
+                ensure!(
+                    !unusable.contains(&given),
+                    "--memory {}: with a root of {} MB QEMU's machine for {} takes less than {}, or {} and more",
+                    Bytes(given),
+                    root >> 20,
+                    self.arch.name(),
+                    Bytes(unusable.start),
+                    Bytes(unusable.end)
+                );
                 Ok(given)
             }
-            None => Ok(MEMORY.max(needed)),
+            None => {
+                let most = MEMORY.max(needed);
+                Ok(if unusable.contains(&most) { unusable.end.next_multiple_of(STEP) } else { most })
+            }
         }
     }
 }

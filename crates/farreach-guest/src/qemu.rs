@@ -4,6 +4,7 @@ use farreach_live::tool;
 use farreach_types::event::Arch;
 use farreach_types::{Context, Error, Result, bail, ensure};
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -82,7 +83,8 @@ pub struct System {
     /// The device behind it. RISC-V: a second one, as firmware writes to the first.
     serial: &'static [&'static str],
     /// More arguments of its kernel. x86-64: on a busy machine a kernel in an emulator finds its timer broken. AArch64:
-    /// instructions that copy and set memory make references that QEMU does not show.
+    /// instructions that copy and set memory make references that QEMU does not show. RISC-V: its kernel tests its
+    /// ciphers beside the first programs, for 720 million instructions, which would be counted as theirs.
     arguments: &'static str,
 }
 
@@ -110,9 +112,20 @@ pub const SYSTEMS: [System; 3] = [
         machine: &["-M", "virt", "-cpu", "max,sv57=off,h=off"],
         console: "ttyS1",
         serial: &["-serial", "null", "-device", "pci-serial,chardev=console"],
-        arguments: "",
+        arguments: " cryptomgr.notests",
     },
 ];
+
+/// Sizes of memory with which QEMU does not load the archive of a root of this size. RISC-V: its memory begins at 2 GB,
+/// and QEMU 10.0 compares the end of the archive with the size of memory, not with its end; smaller memories pass.
+pub fn unusable_memory(arch: Arch, root: u64) -> Range<u64> {
+    const ARCHIVE: u64 = (2 << 30) + (514 << 20);
+    match arch {
+        // An archive is larger than its files.
+        Arch::Riscv64 => ARCHIVE..(ARCHIVE + root + root / 8).next_multiple_of(64 << 20),
+        _ => 0..0,
+    }
+}
 
 impl System {
     /// That of an instruction set.
@@ -210,6 +223,14 @@ mod tests {
             assert!(why.ends_with(&format!("qemu-system-aarch64 or qemu-system-riscv64, not '{other}'")), "{why}");
         }
         assert!(Arch::ALL.iter().all(|&arch| System::of(arch).unwrap().arch == arch));
+    }
+
+    #[test]
+    fn archives_of_risc_v_do_not_go_with_all_sizes_of_memory() {
+        // As QEMU 10.0 did, with this root: 2560M and 4G booted, 3G did not.
+        let unusable = unusable_memory(Arch::Riscv64, 590 << 20);
+        assert_eq!([2560u64, 3072, 4096].map(|mb| unusable.contains(&(mb << 20))), [false, true, false]);
+        assert!(unusable_memory(Arch::X86, 590 << 20).is_empty());
     }
 
     #[test]

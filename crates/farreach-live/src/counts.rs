@@ -82,7 +82,7 @@ impl Sum {
 pub struct SystemCounts {
     /// Translations that were compared with the physical address that the emulator gives.
     pub compared: u64,
-    /// Of them those that differed, and words of page tables that were changed unseen. A recording with any is refused.
+    /// Of them those that differed, but for those of `stale`, and words of page tables that were changed unseen. A recording with any is refused.
     pub different: u64,
     /// Blocks that an exception or otherwise cut short.
     pub cuts: u64,
@@ -98,14 +98,16 @@ pub struct SystemCounts {
     pub early: u64,
     /// References that were left out because firmware made them, in a mode of its own without translation.
     pub firmware: u64,
+    /// References by a translation that the tables do not have any more, and that the processor may still have.
+    pub stale: u64,
 }
 
 impl SystemCounts {
     /// Words in the stream.
-    pub(super) const WORDS: usize = 9;
+    pub(super) const WORDS: usize = 10;
 
     pub(super) fn from_words(words: [u64; SystemCounts::WORDS]) -> SystemCounts {
-        let [compared, different, cuts, retries, unknown_edges, table_frames, device, early, firmware] = words;
-        SystemCounts { compared, different, cuts, retries, unknown_edges, table_frames, device, early, firmware }
+        let [compared, different, cuts, retries, unknown_edges, table_frames, device, early, firmware, stale] = words;
+        SystemCounts { compared, different, cuts, retries, unknown_edges, table_frames, device, early, firmware, stale }
     }
 }

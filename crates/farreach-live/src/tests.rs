@@ -101,7 +101,7 @@ fn layout_is_that_of_stream_h() {
         .map(|l| l.split([' ', ',']).next().unwrap_or(""))
         .collect();
     assert_eq!(names.iter().position(|n| *n == "CUT"), Some(record::CUT as usize - 1));
-    for (name, number) in [("LIMIT", record::LIMIT), ("MACHINE", record::MACHINE), ("SUMMARY", record::SUMMARY)] {
+    for (name, number) in [("LIMIT", record::LIMIT), ("MACHINE", record::MACHINE), ("STALE", record::STALE)] {
         assert_eq!(names.iter().position(|n| *n == name), Some(number as usize - 1), "{name}");
     }
     assert_eq!(names.len(), record::SUMMARY as usize);

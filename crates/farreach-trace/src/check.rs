@@ -468,6 +468,7 @@ pub(crate) fn name(op: &Op) -> &'static str {
         Op::Guest(Guest::Invalidate(_)) => "invalidate",
         Op::Guest(Guest::Exception { .. }) => "exception",
         Op::Guest(Guest::Name(_)) => "name",
+        Op::Guest(Guest::Stale { .. }) => "stale",
         Op::ThreadStart { .. } => "thread_start",
         Op::ThreadExit { .. } => "thread_exit",
         Op::Switch { .. } => "switch",

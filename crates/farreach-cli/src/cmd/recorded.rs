@@ -170,9 +170,19 @@ impl Recorded {
 
 /// What the recorder checked and met, as a result has it.
 fn checks(counts: SystemCounts) -> GuestChecks {
-    let SystemCounts { compared, different, cuts, retries, unknown_edges, table_frames, device, early, firmware } =
-        counts;
-    GuestChecks { compared, different, cuts, retries, unknown_edges, table_frames, device, early, firmware }
+    let SystemCounts {
+        compared,
+        different,
+        cuts,
+        retries,
+        unknown_edges,
+        table_frames,
+        device,
+        early,
+        firmware,
+        stale,
+    } = counts;
+    GuestChecks { compared, different, cuts, retries, unknown_edges, table_frames, device, early, firmware, stale }
 }
 
 /// The machines for what is recorded, or was: a whole system has an operating system of its own.

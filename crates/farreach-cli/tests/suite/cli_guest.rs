@@ -74,7 +74,7 @@ fn a_guest_is_recorded_checked_and_simulated() {
         }
         let dir = Dir::new();
         let trace = dir.path("guest.frt");
-        let script = "echo \"$0 $1\"; exit 7";
+        let script = "sleep 1; echo \"$0 $1\"; exit 7";
         let ran = run(&["guest", "record", "--arch", arch, "-o", &trace, "--", "sh", "-c", script, "it's", "$HOME"]);
         assert_eq!((ran.status, ran.out.as_str()), (7, "it's $HOME\n"), "{}", ran.err);
         assert!(ran.err.contains(" instructions, "), "{}", ran.err);
@@ -84,6 +84,9 @@ fn a_guest_is_recorded_checked_and_simulated() {
         assert!(ran.err.contains("placement = guest") && ran.err.contains(machine), "{}", ran.err);
         let result = ran.json();
         assert_eq!(result["workload"]["guest"]["arch"], arch);
+        // While the command sleeps, nothing of the boot goes on, whose work would be counted as the command's.
+        let instructions = result["workload"]["instructions"].as_u64();
+        assert!(instructions.is_some_and(|all| all < 20_000_000), "{arch}: {instructions:?}");
         let misses = |result: &Value| result["machines"][0]["counts"]["misses"].clone();
         assert!(misses(&result).as_u64().is_some_and(|misses| misses > 100), "{result}");
         // The same, live: two runs of a guest are equal.
@@ -96,6 +99,30 @@ fn a_guest_is_recorded_checked_and_simulated() {
         assert_eq!(misses(&live), misses(&result));
         assert_eq!(live["workload"]["guest"]["checks"]["different"], 0);
     }
+}
+
+/// A processor uses what another has unmapped, until it is told. These references are no difference, and machines serve
+/// them.
+#[test]
+fn a_processor_that_is_told_late_is_recorded_and_simulated() {
+    if !boots() {
+        return;
+    }
+    let dir = Dir::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/programs/unmaps.c");
+    let (program, result) = (dir.path("unmaps"), dir.path("result.json"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-static", "-pthread", "-o", &program]).arg(source);
+    assert!(compiler.status().unwrap().success());
+    let words = ["guest", "run", "--processors", "4", "--json", "-o", &result, "-m", "t94/single"];
+    let ran = run(&[&words[..], &["-m", "today/skylake:placement=guest,stale=guest", "--", &program]].concat());
+    assert_eq!(ran.status, 0, "{}", ran.err);
+    let result: Value = serde_json::from_str(&dir.read("result.json")).unwrap();
+    let checks = &result["workload"]["guest"]["checks"];
+    assert_eq!(checks["different"], 0, "{checks}");
+    assert!(checks["stale"].as_u64().is_some_and(|stale| stale > 0), "{checks}");
+    let restored = &result["machines"][0]["counts"]["guest"]["restored_pages"];
+    assert!(restored.as_u64().is_some_and(|pages| pages > 0), "{}", result["machines"][0]["counts"]);
 }
 
 /// The bytes of a trace without those that may differ: the folder of the run and the date in its header, and the sum of

@@ -120,6 +120,10 @@ impl System {
                 p.has(1)?;
                 Guest::Exception { vector: p.below(0, 1 << 32, "vector")? as u32 }
             }
+            record::STALE => {
+                p.has(2)?;
+                Guest::Stale { page: p.page(0)?, address: p.page(1)? }
+            }
             record::SUMMARY => {
                 let counts = <[u64; SystemCounts::WORDS]>::try_from(p.words);
                 p.has(SystemCounts::WORDS)?;

@@ -15,7 +15,7 @@ pub(super) fn begun() -> Vec<u64> {
 }
 
 fn end() -> Vec<u64> {
-    [record(record::SUMMARY, &[9, 0, 1, 0, 2, 3, 4, 5, 6]), record(record::END, &[3, 0])].concat()
+    [record(record::SUMMARY, &[9, 0, 1, 0, 2, 3, 4, 5, 6, 7]), record(record::END, &[3, 0])].concat()
 }
 
 /// The batches of some chunks: address space, events without definitions, executions.
@@ -114,6 +114,7 @@ fn every_record_becomes_its_event() {
         record(record::INVALIDATE, &[u64::from(all) | 0x1234 << 32, 0x5000, 0x2000]),
         record(record::INVALIDATE, &[u64::from(invalidate::GLOBAL | invalidate::BROADCAST), 0, 0]),
         record(record::EXCEPTION, &[14]),
+        record(record::STALE, &[0x7000, 0x1234_5000]),
         name(1, b"init"),
         name(2, b"bash"),
         record(record::SPACE, &[2]),
@@ -130,6 +131,7 @@ fn every_record_becomes_its_event() {
         Op::Guest(Guest::Invalidate(some)),
         Op::Guest(Guest::Invalidate(rest)),
         Op::Guest(Guest::Exception { vector: 14 }),
+        Op::Guest(Guest::Stale { page: 0x7000, address: 0x1234_5000 }),
         named("init"),
     ];
     let expected = [(1, first, 0), (2, vec![start(2, "bash")], 0), (1, vec![named("true")], 0)];
@@ -149,6 +151,7 @@ fn a_summary_is_told_beside_the_batches() {
         device: 4,
         early: 5,
         firmware: 6,
+        stale: 7,
     };
     assert_eq!(decoded.notices, [Notice::Summary(counts), Notice::Ended { tally: 0 }]);
 }
@@ -200,7 +203,8 @@ fn damaged_records_are_refused_with_their_word_and_value() {
         (after(record(record::INVALIDATE, &[2, 0x1001, 0x1000])), at, "0x1001, not a multiple"),
         (after(record(record::INVALIDATE, &[2, 0x1000, 0])), at, "0x0 bytes from 0x1000"),
         (after(record(record::EXCEPTION, &[1 << 32])), at, "the vector, is 0x100000000"),
-        (after(record(record::SUMMARY, &[0; 7])), at, "exactly 9 allowed"),
+        (after(record(record::STALE, &[0x1000, 8])), at, "word 1 is 0x8, not a multiple of 4096"),
+        (after(record(record::SUMMARY, &[0; 7])), at, "exactly 10 allowed"),
         (after(record(record::END, &[0, 0])), at, "FR_SUMMARY is the last record before FR_END"),
         (after([end(), BLOCK.to_vec()].concat()), at + end().len(), "block 1 runs behind FR_END"),
         (after([end(), record(record::EXCEPTION, &[1])].concat()), at + end().len(), "stands behind FR_END"),
@@ -231,6 +235,7 @@ fn write_seeds() {
         record(record::NAME, &[1 | 2 << 32, 0x6162]),
         record(record::INVALIDATE, &[3 | 5 << 32, 0x1000, 0x1000]),
         record(record::EXCEPTION, &[14]),
+        record(record::STALE, &[0x1000, 0x2000]),
         end(),
     ];
     for (name, torn) in [("system", 0), ("system-torn", 1)] {

@@ -74,7 +74,7 @@ fn read(qemu: &Path, options: &SystemOptions) -> farreach_types::Result<(Vec<(u3
 }
 
 fn stream(different: u64, tally: u64) -> Vec<u64> {
-    let summary = record(record::SUMMARY, &[9, different, 0, 0, 0, 0, 0, 0, 0]);
+    let summary = record(record::SUMMARY, &[9, different, 0, 0, 0, 0, 0, 0, 0, 0]);
     [begun(), BLOCK.to_vec(), summary, record(record::END, &[0, tally])].concat()
 }
 

@@ -1,7 +1,7 @@
 //! A recorded system, batch by batch: what its memory and its registers have, and so what any page translates to.
 
-use super::{Found, Memory, Mistake, Registers, walk};
-use farreach_types::addr::{Asid, BASE_SHIFT, GUEST_ADDRESS_BITS, KERNEL, kernel_half};
+use super::{Found, Memory, Mistake, Registers, Rights, walk};
+use farreach_types::addr::{Asid, BASE_SHIFT, GUEST_ADDRESS_BITS, KERNEL, kernel_half, owner};
 use farreach_types::event::{
     Access, Arch, Batch, Block, Blocks, Guest, Instr, Kind, NOT_EXECUTED, OP_BIT, Op, Register, block_id,
 };
@@ -16,6 +16,8 @@ pub enum Heard<'a> {
     Access(Access),
     /// A register was written; before that the registers were these.
     Register(Registers, Register, u64),
+    /// This page of 4 KB is no longer mapped by OZ-13.
+    Unmapped(Asid, u64),
     Op(&'a Op),
 }
 
@@ -37,6 +39,8 @@ pub struct System {
     /// Whether each processor runs the kernel (OZ-9).
     pub kernel: Vec<bool>,
     pub mistake: Option<Mistake>,
+    /// Frames of pages that are mapped by OZ-13.
+    stale: BTreeMap<(Asid, u64), u64>,
     blocks: Blocks,
 }
 
@@ -59,6 +63,7 @@ impl System {
             roots: BTreeMap::new(),
             kernel: Vec::new(),
             mistake,
+            stale: BTreeMap::new(),
             blocks: Blocks::default(),
         }
     }
@@ -70,9 +75,18 @@ impl System {
         Some(Registers { root0, ..last })
     }
 
+    /// What the tables say of a page of 4 KB now.
+    pub fn walk(&self, space: Asid, page: u64) -> Option<Found> {
+        walk(self.arch, &self.memory, &self.registers(space, page)?, page, self.mistake)
+    }
+
     /// What a page of 4 KB translates to now.
     pub fn translate(&self, space: Asid, page: u64) -> Option<Found> {
-        walk(self.arch, &self.memory, &self.registers(space, page)?, page, self.mistake)
+        self.walk(space, page).or_else(|| {
+            let frame = *self.stale.get(&(owner(space, page), page))?;
+            let rights = Rights { user: true, write: true, user_exec: true, kernel_exec: true };
+            Some(Found { frame, order: 0, leaf: 0, rights, global: kernel_half(page) })
+        })
     }
 
     /// The tag of what the running processor uses.
@@ -94,6 +108,13 @@ impl System {
             let word = batch.words[at];
             if word & OP_BIT != 0 {
                 let op = batch.op(word).expect("a right stream");
+                let ends = matches!(
+                    op,
+                    Op::Switch { .. }
+                        | Op::Guest(Guest::Register { .. } | Guest::Entries { .. } | Guest::Invalidate(_))
+                );
+                let ended = if ends { std::mem::take(&mut self.stale) } else { BTreeMap::new() };
+                ended.into_keys().for_each(|(space, page)| hear(self, Heard::Unmapped(space, page)));
                 let heard = self.apply(op);
                 hear(self, heard);
                 at += 1;
@@ -154,6 +175,10 @@ impl System {
             Op::Guest(Guest::Entries { address, values }) => {
                 assert!(address.is_multiple_of(8) && address >> 12 == (address + 8 * values.len() as u64 - 8) >> 12);
                 self.memory.extend((*address..).step_by(8).zip(values.iter().copied()));
+            }
+            Op::Guest(Guest::Stale { page, address }) => {
+                let page = page >> BASE_SHIFT;
+                self.stale.entry((owner(self.space, page), page)).or_insert(address >> BASE_SHIFT);
             }
             _ => {}
         }

@@ -41,7 +41,7 @@ fn walks_find_what_the_kernel_means() {
                 system.read(&batch, |_, _| ());
             }
             for (space, page, means) in kernel.known() {
-                let found = system.translate(Asid(space), page);
+                let found = system.walk(Asid(space), page);
                 let place =
                     format!("seed {seed}, step {step}, space {space}, page {page:#x} of {config:?}: {means:x?}");
                 let Some((leaf, at)) = means else {

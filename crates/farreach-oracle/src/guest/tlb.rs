@@ -111,6 +111,7 @@ impl Tlbs {
         match heard {
             Heard::Batch(_) => {}
             Heard::Access(access) => self.access(system, access),
+            Heard::Unmapped(space, page) => self.unmapped(system, space, page),
             Heard::Register(before, register, value) => self.register(system, &before, register, value),
             Heard::Op(Op::Guest(Guest::Invalidate(which))) => self.invalidate(system, *which),
             Heard::Op(Op::Guest(Guest::Entries { .. })) if self.config.drops => self.drop_changed(system),
@@ -181,6 +182,15 @@ impl Tlbs {
         let before = self.entries[processor].len();
         self.entries[processor].retain(|entry| !goes(entry));
         self.dropped += (before - self.entries[processor].len()) as u64;
+    }
+
+    /// OZ-13. What the tables map is not concerned.
+    fn unmapped(&mut self, system: &System, space: Asid, page: u64) {
+        if system.translate(space, page).is_none() {
+            for processor in 0..self.entries.len() {
+                self.drop_if(processor, |entry| entry.space == space && entry.has(page));
+            }
+        }
     }
 
     fn register(&mut self, system: &System, before: &Registers, register: Register, value: u64) {

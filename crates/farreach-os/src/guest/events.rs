@@ -45,6 +45,7 @@ impl Guest {
         match op {
             Op::Guest(event) => self.follow(os, asid, event)?,
             Op::Switch { thread } => {
+                self.forget_restored(os);
                 let known = self.processors.len() as u32;
                 if *thread >= known {
                     return Err(format!("processor {thread} goes on, and the recorded system has {known}"));
@@ -74,6 +75,9 @@ impl Guest {
         if self.arch.is_none() && !matches!(event, Event::Machine { .. }) {
             return Err("the recording of a whole system does not begin with what it runs on".into());
         }
+        if matches!(event, Event::Register { .. } | Event::Entries { .. } | Event::Invalidate(_)) {
+            self.forget_restored(os);
+        }
         match event {
             Event::Machine { arch, processors, .. } => return self.begin(os, *arch, *processors),
             Event::Register { register, value } => self.write(os, *register, *value),
@@ -100,6 +104,7 @@ impl Guest {
             }
             Event::Name(name) => _ = self.names.insert(asid, os.labels.intern(name)),
             Event::Privilege { .. } => {}
+            Event::Stale { page, address } => self.restore(os, asid, *page, *address),
         }
         Ok(())
     }

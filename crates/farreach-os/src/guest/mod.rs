@@ -12,6 +12,7 @@
 //! * `kernel`: the upper half of the addresses, one address space under many roots;
 //! * `tags`: pages of the kernel that are not global, with PCIDs;
 //! * `flush`: what invalidations and writes of registers do to entries, and what stale entries wait for;
+//! * `restored`: translations that a processor uses though the tables do not have them any more;
 //! * `events`: the events of the guest.
 //!
 //! Page numbers have [`GUEST_ADDRESS_BITS`](farreach_types::addr::GUEST_ADDRESS_BITS) less the bits of a page. Accessed
@@ -27,6 +28,7 @@ mod links;
 mod mirror;
 mod pages;
 mod registers;
+mod restored;
 mod tags;
 #[cfg(test)]
 mod tests;
@@ -34,7 +36,7 @@ mod walk;
 
 use crate::placement::guest::GuestPolicy;
 use direct_map::DirectMap;
-use farreach_types::addr::Asid;
+use farreach_types::addr::{Asid, Vpn};
 use farreach_types::counts::GuestOsCounts;
 use farreach_types::event::Arch;
 use farreach_types::translation::KernelSegment;
@@ -66,6 +68,8 @@ pub(crate) struct Guest {
     direct_map: DirectMap,
     /// Leaves whose words have changed, and which the guest has not invalidated yet, by address space and first page.
     stale: BTreeMap<(Asid, u64), StaleLeaf>,
+    /// Pages of the page table that the guest's tables do not map: see `restored`.
+    restored: Vec<(Asid, Vpn)>,
     /// Entries of the kernel that are not global, by first page.
     local: BTreeMap<u64, Local>,
     /// Most of them at any time.

@@ -59,7 +59,7 @@ pub(super) fn facts(guest: &GuestUse) -> [Vec<(&'static str, u64)>; 2] {
 
 /// How far translations were checked, and what was not as it should be.
 pub(super) fn checked(checks: &GuestChecks) -> Vec<String> {
-    let &GuestChecks { compared, different, unknown_edges, device, early, firmware, .. } = checks;
+    let &GuestChecks { compared, different, unknown_edges, device, early, firmware, stale, .. } = checks;
     let mut out = vec![match (compared, different) {
         (0, _) => "no translation was compared with the emulator's".to_owned(),
         (n, 0) => format!("{} compared with the emulator's: none differs", counted(n, "translation")),
@@ -71,6 +71,9 @@ pub(super) fn checked(checks: &GuestChecks) -> Vec<String> {
     }];
     if unknown_edges > 0 {
         out.push(format!("of {} it is not known whether they ran as a whole", counted(unknown_edges, "block")));
+    }
+    if stale > 0 {
+        out.push(format!("{} by translations that another processor had changed", counted(stale, "reference")));
     }
     if device > 0 {
         out.push(format!("{} to memory of devices", counted(device, "reference")));

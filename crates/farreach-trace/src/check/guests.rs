@@ -145,6 +145,14 @@ impl System {
                 }
             }
             Guest::Name(_) => {}
+            Guest::Stale { page, address } => {
+                if !page.is_multiple_of(PAGE) || *page >= END || !address.is_multiple_of(PAGE) {
+                    return Err(format!(
+                        "a stale translation of {page:#x} to {address:#x}: both are multiples of {PAGE}, and the first \
+                         is below {END:#x}"
+                    ));
+                }
+            }
         }
         Ok(())
     }

@@ -12,7 +12,8 @@ const REGISTER: u8 = 17;
 const ENTRIES: u8 = 18;
 const INVALIDATE: u8 = 19;
 const EXCEPTION: u8 = 20;
-pub(super) const NAME: u8 = 21;
+const NAME: u8 = 21;
+pub(super) const STALE: u8 = 22;
 
 /// Bytes of a frame, which words of a table do not cross.
 const FRAME: u64 = 4096;
@@ -84,6 +85,15 @@ impl TableState {
                 out.push(NAME);
                 put_string(out, name);
             }
+            Guest::Stale { page, address } => {
+                if page % FRAME != 0 || address % FRAME != 0 {
+                    return Err(format!(
+                        "a page at {page:#x}, in memory at {address:#x}; multiples of {FRAME} are allowed"
+                    ));
+                }
+                out.push(STALE);
+                [page, address].into_iter().for_each(|n| put_varint(out, n / FRAME));
+            }
         }
         Ok(())
     }
@@ -143,6 +153,7 @@ impl TableState {
             INVALIDATE => Guest::Invalidate(take_invalidation(c)?),
             EXCEPTION => Guest::Exception { vector: c.u32("vector")? },
             NAME => Guest::Name(c.string()?.into()),
+            STALE => Guest::Stale { page: take_page(c)?, address: take_page(c)? },
             other => unreachable!("{other} is no tag of a guest's event"),
         })
     }
@@ -197,12 +208,14 @@ fn take_invalidation(c: &mut Cursor) -> Result<Invalidate, String> {
         Some(tag) => Some(u16::try_from(tag).map_err(|_| format!("tag {tag} does not fit 16 bits"))?),
         None => None,
     };
-    let mut page = || {
-        let n = c.varint()?;
-        n.checked_mul(FRAME).ok_or(format!("page {n} does not fit 64 bits"))
-    };
-    let bytes = if has(ADDRESSED) { Some((page()?, page()?)) } else { None };
+    let bytes = if has(ADDRESSED) { Some((take_page(c)?, take_page(c)?)) } else { None };
     Ok(Invalidate { tag, bytes, global: has(GLOBAL), leaves: has(LEAVES), broadcast: has(BROADCAST) })
+}
+
+/// The address of a page, from its number.
+fn take_page(c: &mut Cursor) -> Result<u64, String> {
+    let n = c.varint()?;
+    n.checked_mul(FRAME).ok_or(format!("page {n} does not fit 64 bits"))
 }
 
 #[cfg(test)]
@@ -245,6 +258,7 @@ mod tests {
             (INVALIDATE, &[1, 0x80, 0x80, 0x04], "tag 65536"),
             (INVALIDATE, &[2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], "does not fit 64 bits"),
             (EXCEPTION, &[0xff, 0xff, 0xff, 0xff, 0x7f], "vector"),
+            (STALE, &[1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], "does not fit 64 bits"),
         ] {
             let said = take(tag, bytes);
             assert!(said.contains(why), "{why}: {said}");

@@ -37,8 +37,10 @@ pub const END_MAGIC: [u8; 8] = *b"FRT-END\n";
 /// 3: steps 4, 5 and 7, for executions whose addresses are all as predicted: they need no codes. Written and read in
 /// less time.
 ///
-/// 4: events of whole systems. Only traces that have them are of this version.
-pub const VERSION: u32 = 4;
+/// 4: events of whole systems. Only traces that have them are of this version or a later one.
+///
+/// 5: translations that a processor used though another had changed them.
+pub const VERSION: u32 = 5;
 /// The version of a trace without events of whole systems.
 pub(crate) const PROGRAMS: u32 = 3;
 /// The first version with events of whole systems.

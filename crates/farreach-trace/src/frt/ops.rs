@@ -135,8 +135,8 @@ impl OpState {
                 2 => ThpRule::Never,
                 n => return Err(format!("rule {n} of transparent huge pages; 0 to 2 are known")),
             }),
-            tag @ guests::MACHINE..=guests::NAME => Op::Guest(self.tables.take(tag, c)?),
-            n => return Err(format!("event {n}; {ASID} to {} are known", guests::NAME)),
+            tag @ guests::MACHINE..=guests::STALE => Op::Guest(self.tables.take(tag, c)?),
+            n => return Err(format!("event {n}; {ASID} to {} are known", guests::STALE)),
         };
         Ok(Record::Op(op))
     }

@@ -104,7 +104,7 @@ impl System {
 
 /// Some event of the processor that runs.
 fn event(rng: &mut Pcg64Mcg, arch: Arch, processor: &mut Processor, batch: &mut Batch) {
-    let guest = match rng.random_range(0..7) {
+    let guest = match rng.random_range(0..8) {
         0 => {
             processor.kernel = !processor.kernel;
             Guest::Privilege { kernel: processor.kernel }
@@ -126,6 +126,10 @@ fn event(rng: &mut Pcg64Mcg, arch: Arch, processor: &mut Processor, batch: &mut 
             broadcast: rng.random(),
         }),
         5 => Guest::Exception { vector: if arch == Arch::Aarch64 { 0x400 } else { 14 } },
+        6 => Guest::Stale {
+            page: rng.random_range(0..2 * UPPER / 4096) * 4096,
+            address: rng.random_range(0..MEMORY / 4096) * 4096,
+        },
         _ => Guest::Name(format!("program {}", rng.random_range(0..9)).into()),
     };
     batch.push_op(Op::Guest(guest));

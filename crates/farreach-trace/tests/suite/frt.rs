@@ -239,10 +239,10 @@ fn lengths_are_bounded_before_memory_is_taken() {
 #[test]
 fn another_version_is_refused() {
     let mut bytes = to_bytes(&[]);
-    for version in [0, 5] {
+    for version in [0, 6] {
         bytes[8] = version;
         let e = from_bytes(&bytes).expect_err("unknown").to_string();
-        assert!(e.contains(&format!("version {version};")) && e.contains("reads versions 1 to 4"), "{e}");
+        assert!(e.contains(&format!("version {version};")) && e.contains("reads versions 1 to 5"), "{e}");
     }
 }
 
@@ -265,6 +265,7 @@ fn every_guest_event() -> Vec<Batch> {
         invalidate(None, None, true),
         invalidate(Some(u16::MAX), Some((u64::MAX - 4095, u64::MAX - 4095)), false),
         Guest::Exception { vector: u32::MAX },
+        Guest::Stale { page: u64::MAX - 4095, address: u64::MAX - 4095 },
         Guest::Name("".into()),
         Guest::Name("\u{2603}".repeat(1 << 14).into()),
     ]);
@@ -282,14 +283,14 @@ fn events_of_systems_come_back() {
     let system = drain(generate::system(1, 20_000));
     for batches in [every_guest_event(), system] {
         let bytes = to_bytes(&batches);
-        assert_eq!(version(&bytes), 4);
+        assert_eq!(version(&bytes), 5);
         assert_eq!(flat(&from_bytes(&bytes).expect("just written").1), flat(&batches));
     }
 }
 
 /// Files of programs are those of before.
 #[test]
-fn only_systems_have_version_4() {
+fn only_systems_have_the_last_version() {
     let start = Op::Start { pid: 1, parent: None, program: "".into() };
     let mut only = Batch::new(Asid(0));
     only.push_op(start);
@@ -305,7 +306,7 @@ fn only_systems_have_version_4() {
         system.iter().for_each(|b| w.write(b).expect("a good batch"));
         w.finish().expect("room");
         let bytes = file.0.lock().expect("finished");
-        assert_eq!(version(&bytes), 4, "{words}");
+        assert_eq!(version(&bytes), 5, "{words}");
         assert_eq!(flat(&from_bytes(&bytes).expect("just written").1), flat(&system));
     }
 }

@@ -67,7 +67,7 @@ counters! {
     GuestChecks {
         /// Translations that were compared with the physical address that the emulator gives.
         compared,
-        /// Of these, those that differed.
+        /// Of these, those that differed, but for those of `stale`.
         different,
         /// Blocks cut by a fault or otherwise.
         cuts,
@@ -83,6 +83,9 @@ counters! {
         early,
         /// References left out because firmware made them, in a mode of its own without translation.
         firmware,
+        /// References by a translation that another processor had changed, where the one that made them was not told
+        /// yet.
+        stale,
     }
 }
 
@@ -266,6 +269,9 @@ counters! {
         /// Mappings that were used after their word had changed, before the guest invalidated them; each once for each
         /// change. Only with `stale = guest`.
         stale_lookups,
+        /// Pages that a processor used by a translation that another one had changed, where the machine did not have
+        /// it any more. They have it again until the processor drops translations, or another one goes on.
+        restored_pages,
         /// Page faults, where the instruction set has a vector for them.
         page_faults,
         /// Other exceptions, and all of them where page faults have no vector of their own.

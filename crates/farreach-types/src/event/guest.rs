@@ -57,6 +57,15 @@ pub enum Guest {
     },
     /// The program that the address space runs, as far as the guest's calls tell.
     Name(Arc<str>),
+    /// The processor still has this translation of a page of 4 KB, and uses it next. The tables say something else by
+    /// now: another processor has changed them, and this one was not told yet. It is said before each block that uses
+    /// such a translation.
+    Stale {
+        /// Address of the page, a multiple of 4096.
+        page: u64,
+        /// Its physical address, a multiple of 4096.
+        address: u64,
+    },
 }
 
 /// An instruction set.

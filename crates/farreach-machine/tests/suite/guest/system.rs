@@ -274,7 +274,7 @@ impl System {
 
     /// Something that a system does.
     pub fn act(&mut self) {
-        match self.below(24) {
+        match self.below(25) {
             0..10 => self.run(),
             10..15 => self.change(),
             15 | 16 => {
@@ -295,8 +295,22 @@ impl System {
                 let to = self.below(self.processors.len() as u64) as usize;
                 self.run_on(to);
             }
+            24 => self.use_stale(),
             _ => {}
         }
+    }
+
+    /// Loads of a page, mapped or not, by a translation that the processor is said to have still.
+    fn use_stale(&mut self) {
+        let page = match self.processors[self.running].kernel {
+            true => in_stream(self.pick(&KERNEL_AREAS)),
+            false => self.pick(&PROGRAM),
+        } + 8
+            + self.below(24);
+        let address = self.below(1 << 20) << 12;
+        self.op(Guest::Stale { page: page << 12, address });
+        let times = 1 + self.below(3);
+        self.load(page, times);
     }
 
     /// The page table changes, in the running space or the kernel's half.

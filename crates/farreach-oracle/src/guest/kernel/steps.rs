@@ -9,6 +9,9 @@ impl Kernel {
             let user = self.processors[self.running].space != IDLE && self.dice.percent(60);
             self.block(user);
         }
+        if self.late() && self.dice.percent(15) {
+            self.block_by_stale();
+        }
         if !self.due.is_empty() && self.dice.percent(30) {
             let due = self.due.remove(0);
             self.invalidate(due);

@@ -147,6 +147,24 @@ impl Kernel {
         }
     }
 
+    /// A load of a page that is mapped or not, by a translation that the processor is said to have still.
+    pub(super) fn block_by_stale(&mut self) {
+        let (format, processor) = (self.config.format, &self.processors[self.running]);
+        let (space, user) = (processor.space, processor.user);
+        let (half, granule) = (if user { 0 } else { format.upper() }, format.granule);
+        let slot = self.dice.pick(&self.slots[usize::from(!user)]);
+        let page = slot.address + (self.dice.below(1 << (format.shift(slot.level) - granule)) << granule);
+        let pc = tables::text(format, half);
+        [pc, pc + 3].into_iter().for_each(|address| self.before_use(address));
+        // The recorder walks to it, as it does to any.
+        self.path(space, page).iter().for_each(|entry| self.watch(*entry));
+        let address = self.dice.below(1 << 20) << granule;
+        self.op(Op::Guest(Guest::Stale { page, address }));
+        let load = DataRef::new(1, Kind::Load, 8, 0);
+        let id = self.define(Block { instrs: [Instr { pc, len: 4 }].into(), refs: [load].into() });
+        (0..1 + self.dice.below(2)).for_each(|_| self.batch.push_block(id, &[page + 8]));
+    }
+
     fn within_leaf(&self, address: u64) -> bool {
         let space = self.owner(self.processors[self.running].space, address);
         let next = (address | 0xfff) + 1;

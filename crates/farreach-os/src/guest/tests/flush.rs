@@ -139,6 +139,36 @@ fn stale_large_leaves() {
     assert!(bench.touch(A, 0x4040_1000, Kind::Load).is_err());
 }
 
+/// A page that is not mapped any more is mapped again for a processor that was not told, and not for long.
+#[test]
+fn pages_that_a_processor_still_uses() {
+    for event in 0..4 {
+        let mut bench = two("");
+        bench.words(0x4008, &[0]);
+        bench.changes();
+        let stale = |page, address| Guest::Stale { page, address };
+        bench.op(A, stale(0x4020_1000, 0x55_000)).op(A, stale(0x4020_1000, 0x55_000));
+        assert_eq!(bench.load(A, 0x4020_1000), (0x55, RWX, 0));
+        // What the tables map is as they say.
+        bench.op(A, stale(0x4020_2000, 0x99_000));
+        assert_eq!(bench.load(A, 0x4020_2000).0, 0x56);
+        assert_eq!(bench.os.guest_counts().unwrap().restored_pages, 1);
+        assert_eq!(bench.changes(), []);
+        match event {
+            0 => _ = bench.os.apply(A, &Op::Switch { thread: 1 }),
+            1 => _ = bench.words(0x4008 + 24, &[0x77007]),
+            2 => _ = bench.invalidate(A, page(0x9999_0000)),
+            _ => _ = bench.register(A, Register::Control, PGE),
+        }
+        assert_eq!(bench.changes()[0], (1, 0x40201, 1, What::Stale), "event {event}");
+        assert_eq!(bench.pte(A, 0x4020_1000), None);
+    }
+    // One of the kernel, of which there is no table.
+    let mut bench = two("stale=guest");
+    bench.op(A, Guest::Stale { page: 0x1ff_c000_0000_0000, address: 0x77_000 });
+    assert_eq!(bench.load(A, 0xffff_c000_0000_0000), (0x77, RWX, 0));
+}
+
 /// AArch64 keeps entries by ASID; TLBI with an address hits those of the ASID, and global ones.
 #[test]
 fn tags_of_aarch64() {
