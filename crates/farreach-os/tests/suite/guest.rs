@@ -29,7 +29,7 @@ fn entry(found: Found, shift: u32) -> Pte {
     let bit = |yes: bool, bit: u8| if yes { bit } else { 0 };
     let attr = Attr::READ | bit(rights.write, Attr::WRITE) | bit(rights.user_exec || rights.kernel_exec, Attr::EXEC);
     let pfn = farreach_types::addr::Pfn(found.frame >> (shift - 12));
-    Pte { pfn, attr: Attr(attr), order: (found.order - (shift - 12)) as u8 }
+    Pte { pfn, attr: Attr(attr), order: found.order.saturating_sub(shift - 12) as u8 }
 }
 
 /// Both, side by side.
@@ -58,7 +58,8 @@ impl Pair {
             return;
         }
         let result = match heard {
-            Heard::Batch(_) => Ok(()),
+            // The event that ends OZ-13 follows.
+            Heard::Batch(_) | Heard::Unmapped(..) => Ok(()),
             Heard::Access(access) => self.access(system, access),
             Heard::Register(_, register, value) => self.event(system, &Op::Guest(Guest::Register { register, value })),
             Heard::Op(op) => self.event(system, op),

@@ -155,7 +155,7 @@ fn pages_that_a_processor_still_uses() {
         assert_eq!(bench.os.guest_counts().unwrap().restored_pages, 1);
         assert_eq!(bench.changes(), []);
         match event {
-            0 => _ = bench.os.apply(A, &Op::Switch { thread: 1 }),
+            0 => bench.os.apply(A, &Op::Switch { thread: 1 }),
             1 => _ = bench.words(0x4008 + 24, &[0x77007]),
             2 => _ = bench.invalidate(A, page(0x9999_0000)),
             _ => _ = bench.register(A, Register::Control, PGE),
