@@ -56,6 +56,31 @@ kexec() {
   again "$1" 'booted by kexec' 1 '/mark begin; /abuse/work kexec' "${@:2}"
 }
 
+# What QEMU is told by its monitor, once the console has a line.
+told() { # LINE COMMAND
+  (for _ in $(seq 300); do ! grep -q "$1" console || break; sleep 0.3; done
+   python3 -c 'import socket, sys, time
+s = socket.socket(socket.AF_UNIX); s.connect("monitor"); s.sendall(sys.argv[1].encode() + b"\n"); time.sleep(2)' "$2") > /dev/null 2>&1 &
+}
+ballooned() {
+  check=pages; judged=500M
+  told 'may shrink' 'balloon 400'; told 'may grow' 'balloon 1024'
+  again "$1" 'all done' 1 '/mark begin; cd /abuse; $b mount -t sysfs s /sys
+    for m in virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_balloon; do
+      [ ! -e $m.ko ] || $b insmod $m.ko; done
+    total() { $b sed -n "s/MemTotal: *\([0-9]*\) .*/\1/p" /proc/meminfo; }
+    echo may shrink; until [ $(total) -lt 500000 ]; do $b sleep 0.1; done; ./work split; ./work moves
+    echo may grow; until [ $(total) -gt 900000 ]; do $b sleep 0.1; done; ./work collapse; echo all done; $b sleep 1000' \
+    -device virtio-balloon-pci -monitor unix:monitor,server=on,wait=off
+}
+suspended() {
+  check=pages; judged=500M
+  told 'going to sleep' 'system_wakeup'
+  again x86_64 'all done' 1 '/mark begin; $b mount -t sysfs s /sys; /abuse/work split; echo going to sleep
+    echo mem > /sys/power/state && /abuse/work split && echo all done; $b sleep 1000' \
+    -monitor unix:monitor,server=on,wait=off
+}
+
 five_levels() {
   again x86_64 'all done' 1 '/mark begin; /abuse/work split; /abuse/work moves; echo all done; $b sleep 1000' -cpu max
 }
@@ -85,6 +110,15 @@ guest_abuses() {
   for case in split collapse moves signals code filter traced vforks bomb userfault compact merge; do
     both "$case" right work "$case"
   done
+  both probes right script 0 'mount -t tracefs t /sys/kernel/tracing && cd /sys/kernel/tracing || exit 1
+    for i in 1 2 3; do echo "p vfs_read" > kprobe_events && echo 1 > events/kprobes/enable || exit 2
+    cat /proc/stat > /dev/null; grep -q vfs_read trace || exit 3; echo 0 > events/kprobes/enable; echo > kprobe_events
+    done; grep -qw function available_tracers || exit 0
+    echo function > current_tracer && cat /proc/stat > /dev/null && grep -q "<-" trace || exit 4
+    echo nop > current_tracer'
+  both balloon right ballooned
+  abuse x86-suspend right suspended
+  abuse x86-numa right work x86_64 compact --append numa=fake=4
   both eats right work eats --memory 256M
   both hugetlb right script 0 'echo 16 > /proc/sys/vm/nr_hugepages; exec /abuse/work hugetlb'
   both nokaslr right work split --append nokaslr

@@ -60,12 +60,24 @@ recorder_abuses() {
   abuse copy-proc refused option 125 '/proc' --copy /proc -- true
   abuse copy-loop refused copy_loop 'loop'
   abuse copy-nothing refused option 125 '/no/where' --copy /no/where -- true
+  abuse no-loader refused no_loader '/no/such/ld.so: No such file'
+  abuse kernel-cut refused kernel_cut 'QEMU ended without an end of its stream'
   abuse unwritable refused refused 125 '/no/folder' "$farreach" guest record -o /no/folder/x.frt -- true
   abuse from-0 refused option 125 'from 1' --from 0 -- true
 }
 copy_socket() {
   python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("s")'
   sound 0 x86_64 --copy "$PWD/s" -- test -S s
+}
+no_loader() {
+  echo 'int main(void) { return 0; }' | gcc -x c -Wl,--dynamic-linker=/no/such/ld.so -o program - || die "gcc"
+  option 125 "$1" -- "$PWD/program"
+}
+kernel_cut() {
+  local kernels=farreach/guests/kernels
+  mkdir -p cache/farreach && cp -r "$HOME/.cache/farreach/guests" cache/farreach/ && chmod 700 cache/farreach/guests
+  truncate -s 5000 cache/$kernels/x86_64/*/*
+  XDG_CACHE_HOME=$PWD/cache option 125 "$1" -- true
 }
 copy_loop() { ln -s a b; ln -s b a; mkdir l; ln -s . l/l; option 125 "$1" --copy a -- true; }
 

@@ -19,7 +19,7 @@ pub(crate) const DIRECT_MAP: &str = "direct map";
 /// The half of the kernel in a recorded system.
 pub(crate) const GUEST_KERNEL: &str = "kernel";
 /// A program of a recorded system whose name is not known.
-pub(crate) const GUEST_PROGRAM: &str = "a program";
+pub(crate) const GUEST_PROGRAM: &str = "(no name)";
 /// A page that was referenced where nothing is mapped.
 pub(crate) const NOT_MAPPED: &str = "not mapped";
 /// The one region of a stream without map events.

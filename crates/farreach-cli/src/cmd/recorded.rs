@@ -149,12 +149,17 @@ impl Recorded {
         }
     }
 
+    /// Whether a system ended before it came to where recording begins.
+    pub fn saw_nothing(&self, report: &Report) -> bool {
+        self.is_system() && report.counts.instructions == 0
+    }
+
     /// The exit status: that of the program, or of the guest's command; or that of an interrupt.
     pub fn exit_code(&self, report: &Report) -> ExitCode {
         let told = report.system.and_then(|system| system.guest_status);
         match told {
             _ if report.interrupted.is_some() => program::exit_code(report),
-            _ if self.is_system() && report.counts.instructions == 0 => {
+            _ if self.saw_nothing(report) => {
                 note("nothing was recorded: the system ended before it came to where recording begins (--from)");
                 ExitCode::from(program::FAILED)
             }

@@ -114,7 +114,10 @@ pub fn simulate(args: &SimulationArgs, recorded: impl FnOnce() -> Result<Recorde
     let mut result = lab.result(&alignment.label(&recorded.label), early.as_ref().map(Early::words));
     result.workload.allocator = images.allocator();
     recorded.describe_end(&mut result.workload, &report, limited);
-    args.output.emit(&result)?;
+    // Zeros would be no figures of it.
+    if !recorded.saw_nothing(&report) {
+        args.output.emit(&result)?;
+    }
     Ok(match early {
         _ if limited => ExitCode::SUCCESS,
         Some(early) => status(&early, program::FAILED),

@@ -226,6 +226,7 @@ fn a_guest_that_ends_before_recording_begins_is_a_failure() {
     }
     let ran = run(&["guest", "run", "--from", "100G", "-m", "t94/single", "--", "true"]);
     assert!(ran.status == 125 && ran.err.contains("nothing was recorded"), "{}: {}", ran.status, ran.err);
+    assert_eq!(ran.out, "", "a table of zeros is no result");
 }
 
 #[test]

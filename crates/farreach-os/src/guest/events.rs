@@ -54,8 +54,10 @@ impl Guest {
                 self.follow_kernel_root(os);
             }
             Op::End(_) => self.end(os, asid),
-            Op::Start { program, .. } => _ = self.names.insert(asid, os.labels.intern(program)),
-            Op::Define { .. } | Op::ThreadStart { .. } | Op::ThreadExit { .. } => {}
+            Op::Start { program, .. } if !program.is_empty() => {
+                self.names.insert(asid, os.labels.intern(program));
+            }
+            Op::Start { .. } | Op::Define { .. } | Op::ThreadStart { .. } | Op::ThreadExit { .. } => {}
             Op::Fork { .. }
             | Op::Map(_)
             | Op::Unmap { .. }
