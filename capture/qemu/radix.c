@@ -3,8 +3,8 @@
    SPDX-License-Identifier: GPL-2.0-or-later
    It is loaded into QEMU, so this directory is under the GNU GPL (../LICENSE-GPL-2), version 2 or later. */
 
-/* Page tables as x86-64 and RISC-V have them: 512 entries in a frame, and one root for both halves of the addresses. The
-   architecture says what an entry means, and how many levels there are. */
+/* Page tables as x86-64 and RISC-V have them: 512 entries in a frame, and one root for both halves of the addresses.
+   The architecture says what an entry means, and how many levels there are. */
 
 #include "recorder.h"
 

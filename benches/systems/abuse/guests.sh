@@ -60,7 +60,10 @@ kexec() {
 told() { # LINE COMMAND
   (for _ in $(seq 300); do ! grep -q "$1" console || break; sleep 0.3; done
    python3 -c 'import socket, sys, time
-s = socket.socket(socket.AF_UNIX); s.connect("monitor"); s.sendall(sys.argv[1].encode() + b"\n"); time.sleep(2)' "$2") > /dev/null 2>&1 &
+s = socket.socket(socket.AF_UNIX)
+s.connect("monitor")
+s.sendall(sys.argv[1].encode() + b"\n")
+time.sleep(2)' "$2") > /dev/null 2>&1 &
 }
 ballooned() {
   check=pages; judged=500M
@@ -70,7 +73,8 @@ ballooned() {
       [ ! -e $m.ko ] || $b insmod $m.ko; done
     total() { $b sed -n "s/MemTotal: *\([0-9]*\) .*/\1/p" /proc/meminfo; }
     echo may shrink; until [ $(total) -lt 500000 ]; do $b sleep 0.1; done; ./work split; ./work moves
-    echo may grow; until [ $(total) -gt 900000 ]; do $b sleep 0.1; done; ./work collapse; echo all done; $b sleep 1000' \
+    echo may grow; until [ $(total) -gt 900000 ]; do $b sleep 0.1; done; ./work collapse
+    echo all done; $b sleep 1000' \
     -device virtio-balloon-pci -monitor unix:monitor,server=on,wait=off
 }
 suspended() {

@@ -4,7 +4,6 @@ use std::num::NonZeroU64;
 
 use farreach_types::event::{Block, Kind};
 use farreach_types::plural::with_noun;
-use serde::Serialize;
 
 use super::layout::{BLOCK_INSTRS, CHUNK_WORDS};
 
@@ -74,40 +73,5 @@ impl Sum {
     }
     pub fn counts(self) -> Counts {
         Counts { instructions: self.even >> 32, loads: self.odd & 0xffff_ffff, stores: self.even & 0xffff_ffff }
-    }
-}
-
-/// What the recorder of a whole system checked and met (`enum fr_counter`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct SystemCounts {
-    /// Translations that were compared with the physical address that the emulator gives.
-    pub compared: u64,
-    /// Of them those that differed, but for those of `stale`, and words of page tables that were changed unseen. A recording with any is refused.
-    pub different: u64,
-    /// Blocks that an exception or otherwise cut short.
-    pub cuts: u64,
-    /// Of them those that no exception explains: instructions that the emulator tried again.
-    pub retries: u64,
-    /// Ends of blocks that could not be told to be whole.
-    pub unknown_edges: u64,
-    /// Frames that were watched as page tables, over the whole time.
-    pub table_frames: u64,
-    /// References to memory that is no RAM.
-    pub device: u64,
-    /// References that were left out because paging was off, or of another format.
-    pub early: u64,
-    /// References that were left out because firmware made them, in a mode of its own without translation.
-    pub firmware: u64,
-    /// References by a translation that the tables do not have any more, and that the processor may still have.
-    pub stale: u64,
-}
-
-impl SystemCounts {
-    /// Words in the stream.
-    pub(super) const WORDS: usize = 10;
-
-    pub(super) fn from_words(words: [u64; SystemCounts::WORDS]) -> SystemCounts {
-        let [compared, different, cuts, retries, unknown_edges, table_frames, device, early, firmware, stale] = words;
-        SystemCounts { compared, different, cuts, retries, unknown_edges, table_frames, device, early, firmware, stale }
     }
 }

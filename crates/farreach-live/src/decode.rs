@@ -12,10 +12,11 @@ use std::sync::Arc;
 use self::chunk::Chunk;
 use self::guest::System;
 use self::payload::{Payload, prot};
-use super::counts::{Counts, Shape, Sum, SystemCounts};
+use super::counts::{Counts, Shape, Sum};
 use super::fault;
 use super::layout::{map, record};
 use super::met::Told;
+use farreach_types::counts::GuestChecks;
 
 mod chunk;
 mod guest;
@@ -41,7 +42,7 @@ pub enum Notice {
     /// The program met a limit of the recorder, this often.
     Limit { told: Told, count: u64 },
     /// What the recorder of a whole system checked and met.
-    Summary(SystemCounts),
+    Summary(GuestChecks),
 }
 
 /// Result of decoding one chunk.

@@ -56,7 +56,7 @@ pub mod watch;
 pub use advice::{huge_pages_for, no_huge_pages, populate};
 pub use allocator_of::{AllocatorKind, allocator_of};
 pub use check::check_program;
-pub use counts::{Counts, SystemCounts};
+pub use counts::Counts;
 pub use elf::{Text, linker_of, text_of};
 pub use folder::Folder;
 pub use launch::{Options, TEXT_LIBRARY, TOOL, TOOL_VARIABLE, tool_dir};

@@ -14,11 +14,11 @@ use serde::Serialize;
 
 use super::advice::keep_freed_memory;
 use super::check::check_program;
-use super::counts::SystemCounts;
 use super::decode::Decoder;
 use super::launch::{Options, directory_of, error, spawn_program};
 use super::process::plain_file;
 use super::recorder::{Recorder, Stream};
+use farreach_types::counts::GuestChecks;
 
 mod arguments;
 mod size;
@@ -59,12 +59,12 @@ pub struct SystemOptions {
 }
 
 /// What is known of a recorded system beside its stream.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SystemReport {
     /// Exit status of the guest's command, if the guest told it by a mark.
     pub guest_status: Option<i32>,
     /// What the plugin checked and met; `None` if QEMU was killed.
-    pub counts: Option<SystemCounts>,
+    pub checks: Option<GuestChecks>,
 }
 
 /// The directory of the plugin: as given, else from the environment, else beside this program.

@@ -4,10 +4,11 @@ use farreach_types::addr::{Asid, GUEST_ADDRESS_BITS};
 use farreach_types::counts::LimitKind;
 use farreach_types::event::{Access, Backing, Batch, Blocks, Item, Kind, MAX_SPREAD, OP_BIT, Op};
 
-use super::counts::{Counts, SystemCounts};
+use super::counts::Counts;
 use super::decode::{Decoded, Decoder, Notice};
 use super::layout::{self, record};
 use super::met::Told;
+use farreach_types::counts::GuestChecks;
 
 mod guest;
 mod system_run;
@@ -107,7 +108,7 @@ fn layout_is_that_of_stream_h() {
     assert_eq!(names.len(), record::SUMMARY as usize);
     let counters = header.split_once("enum fr_counter {").expect("counters").1.split_once("};").expect("their end").0;
     let counters = counters.lines().filter(|l| l.trim().starts_with("FR_")).count();
-    assert_eq!(counters, SystemCounts::WORDS + 1, "the last is their number");
+    assert_eq!(counters, GuestChecks::COUNTERS + 1, "the last is their number");
 }
 
 fn record(kind: u32, payload: &[u64]) -> Vec<u64> {

@@ -29,8 +29,8 @@
 //!   spaces that were dealt one have a PCID; the next space without one takes that of the space that has had its own
 //!   longest, whose entries go. A write of CR3 drops nothing, but for one with the value that it has: it drops what the
 //!   space that ran last has. Entries of the kernel that are not global have the PCID of the space that filled them.
-//! * OZ-13 A page that the stream calls stale, and that the walk does not find, is mapped nevertheless: as one page, with
-//!   all rights, global in the upper half. The next word of a table, write of a register, invalidation or switch of
+//! * OZ-13 A page that the stream calls stale, and that the walk does not find, is mapped nevertheless: as one page,
+//!   with all rights, global in the upper half. The next word of a table, write of a register, invalidation or switch of
 //!   processors ends that, and all entries of it go.
 
 mod arm;

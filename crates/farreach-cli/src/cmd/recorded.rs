@@ -6,12 +6,12 @@ use super::terminal::Terminal;
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use farreach_guest::{Prepared, qemu};
-use farreach_live::{Begin, Options, Recorder, Report, SystemCounts, SystemOptions, plugin_dir};
+use farreach_live::{Begin, Options, Recorder, Report, SystemOptions, plugin_dir};
 use farreach_machine::MachineSpec;
 use farreach_report::format::shown;
 use farreach_trace::frt::Header;
 use farreach_types::count::parse_count;
-use farreach_types::counts::{GuestChecks, Workload};
+use farreach_types::counts::Workload;
 use farreach_workloads::{header, system_header};
 use std::ffi::OsString;
 use std::path::Path;
@@ -144,8 +144,8 @@ impl Recorded {
     /// Adds to a result what only the recorder knows.
     pub fn describe_end(&self, workload: &mut Workload, report: &Report, limited: bool) {
         program::describe_end(workload, report, limited);
-        if let (Some(guest), Some(counts)) = (&mut workload.guest, report.system.and_then(|system| system.counts)) {
-            guest.checks = Some(checks(counts));
+        if let (Some(guest), Some(system)) = (&mut workload.guest, &report.system) {
+            guest.checks.clone_from(&system.checks);
         }
     }
 
@@ -156,7 +156,7 @@ impl Recorded {
 
     /// The exit status: that of the program, or of the guest's command; or that of an interrupt.
     pub fn exit_code(&self, report: &Report) -> ExitCode {
-        let told = report.system.and_then(|system| system.guest_status);
+        let told = report.system.as_ref().and_then(|system| system.guest_status);
         match told {
             _ if report.interrupted.is_some() => program::exit_code(report),
             _ if self.saw_nothing(report) => {
@@ -171,23 +171,6 @@ impl Recorded {
             None => program::exit_code(report),
         }
     }
-}
-
-/// What the recorder checked and met, as a result has it.
-fn checks(counts: SystemCounts) -> GuestChecks {
-    let SystemCounts {
-        compared,
-        different,
-        cuts,
-        retries,
-        unknown_edges,
-        table_frames,
-        device,
-        early,
-        firmware,
-        stale,
-    } = counts;
-    GuestChecks { compared, different, cuts, retries, unknown_edges, table_frames, device, early, firmware, stale }
 }
 
 /// The machines for what is recorded, or was: a whole system has an operating system of its own.

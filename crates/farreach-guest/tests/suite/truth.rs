@@ -76,7 +76,7 @@ fn in_guest(arch: Arch, program: &Path, cache: &Path, see: fn(&mut Pages, Access
         });
     }
     let report = recorder.finish().unwrap();
-    assert_eq!(report.system.unwrap().counts.unwrap().different, 0);
+    assert_eq!(report.system.unwrap().checks.unwrap().different, 0);
     let mut found = spaces.into_values().filter(|space| space.0.as_deref() == Some(name));
     let (Some((_, pages)), None) = (found.next(), found.next()) else { panic!("one process of {name}") };
     pages
@@ -249,7 +249,7 @@ fn all_translations_at_a_moment_are_those_of_a_walk_through_memory_then() {
             }
         }
         let memory = stopping.expect("a guest that does not end").join().unwrap();
-        let counts = recorder.finish().unwrap().system.unwrap().counts.unwrap();
+        let counts = recorder.finish().unwrap().system.unwrap().checks.unwrap();
         assert_eq!((counts.different, counts.retries), (0, 0));
 
         let (mut programs, mut kernels, mut gone) = (0, 0, 0);

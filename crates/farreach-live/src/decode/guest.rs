@@ -5,11 +5,11 @@ use std::sync::Arc;
 use farreach_types::addr::{Asid, KERNEL};
 use farreach_types::event::{Arch, Batch, End, Guest, Invalidate, MOST_PROCESSORS, Op, Register};
 
-use super::super::counts::SystemCounts;
 use super::super::layout::{invalidate, record};
 use super::Notice;
 use super::chunk::Chunk;
 use super::payload::Payload;
+use farreach_types::counts::GuestChecks;
 
 /// Bytes that one record of table entries may reach over.
 const FRAME: u64 = 4096;
@@ -125,10 +125,10 @@ impl System {
                 Guest::Stale { page: p.page(0)?, address: p.page(1)? }
             }
             record::SUMMARY => {
-                let counts = <[u64; SystemCounts::WORDS]>::try_from(p.words);
-                p.has(SystemCounts::WORDS)?;
+                let counts = <[u64; GuestChecks::COUNTERS]>::try_from(p.words);
+                p.has(GuestChecks::COUNTERS)?;
                 self.summed = true;
-                run.notices.push(Notice::Summary(SystemCounts::from_words(counts.expect("its length"))));
+                run.notices.push(Notice::Summary(GuestChecks::from_words(counts.expect("its length"))));
                 return Ok(());
             }
             other => return Err(format!("unknown record {other}")),

@@ -85,7 +85,7 @@ impl Recorder {
                         return Err(self.wrong(&place, why));
                     }
                     if let Some(system) = &mut self.system {
-                        system.counts = Some(counts);
+                        system.checks = Some(counts);
                     }
                 }
                 Notice::Ended { tally } => {

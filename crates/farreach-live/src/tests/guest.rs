@@ -141,7 +141,7 @@ fn every_record_becomes_its_event() {
 #[test]
 fn a_summary_is_told_beside_the_batches() {
     let decoded = Decoder::of_system().decode(Asid(0), [begun(), end()].concat(), false).unwrap();
-    let counts = SystemCounts {
+    let counts = GuestChecks {
         compared: 9,
         different: 0,
         cuts: 1,

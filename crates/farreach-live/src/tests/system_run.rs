@@ -87,7 +87,7 @@ fn a_system_is_read_to_its_end() {
     assert_eq!((report.exit, report.verified, report.lost), (Exit::Code(5), 1, 0));
     assert_eq!(report.counts, Counts { instructions: 3, loads: 1, stores: 1 });
     let system = report.system.unwrap();
-    assert_eq!((system.guest_status, system.counts.map(|counts| counts.compared)), (Some(3), Some(9)));
+    assert_eq!((system.guest_status, system.checks.map(|checks| checks.compared)), (Some(3), Some(9)));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_killed_qemu_loses_nothing_that_was_recorded() {
     assert_eq!(ends, [(0, End::Lost), (1, End::Lost)]);
     assert_eq!((report.exit, report.verified, report.lost), (Exit::Signal(9), 0, 1));
     assert_eq!(report.counts, Counts { instructions: 3, loads: 1, stores: 1 });
-    assert_eq!(report.system.unwrap().counts, None);
+    assert_eq!(report.system.unwrap().checks, None);
 }
 
 #[test]

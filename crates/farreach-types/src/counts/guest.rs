@@ -67,7 +67,8 @@ counters! {
     GuestChecks {
         /// Translations that were compared with the physical address that the emulator gives.
         compared,
-        /// Of these, those that differed, but for those of `stale`.
+        /// Of these, those that differed, but for those of `stale`, and words of page tables that were changed unseen.
+        /// A recording with any is refused.
         different,
         /// Blocks cut by a fault or otherwise.
         cuts,
@@ -86,6 +87,17 @@ counters! {
         /// References by a translation that another processor had changed, where the one that made them was not told
         /// yet.
         stale,
+    }
+}
+
+impl GuestChecks {
+    /// Counters.
+    pub const COUNTERS: usize = 10;
+
+    /// From the counters, in the order of the stream.
+    pub fn from_words(words: [u64; GuestChecks::COUNTERS]) -> GuestChecks {
+        let [compared, different, cuts, retries, unknown_edges, table_frames, device, early, firmware, stale] = words;
+        GuestChecks { compared, different, cuts, retries, unknown_edges, table_frames, device, early, firmware, stale }
     }
 }
 
