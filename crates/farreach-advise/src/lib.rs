@@ -12,6 +12,7 @@
 mod base_page;
 mod change;
 mod changes;
+mod kept;
 mod kernel;
 mod loads;
 mod pool;
@@ -40,6 +41,7 @@ use farreach_native::this;
 use farreach_types::counts::{ADVICE_SCHEMA, AdviceResult, TodayPrices};
 use farreach_types::{Error, Result, bail, ensure};
 use farreach_workloads::{Load, Output, feed};
+use kept::Kept;
 use rows::Run;
 use simulate::simulate;
 
@@ -76,7 +78,8 @@ pub fn advise(settings: &Settings, listen: Listen) -> Result<Advice> {
         }
     }
     let is_this = settings.machine.split(':').next() == Some(this::NAME);
-    let coalesces = is_this && base.params.has(COALESCE) && loads::coalesces(&base, &signals)?;
+    let mut kept = Kept::open(settings.measure);
+    let coalesces = is_this && base.params.has(COALESCE) && loads::coalesces(&base, &mut kept, &signals)?;
     let keys = if is_this { more_keys(&base, coalesces) } else { String::new() };
     let all = all.into_iter().map(|change| Change { keys: change.keys + &keys, ..change }).collect();
     let (mut simulated, result, early) = simulate(settings, load.as_ref(), &system, all, &mut left_out, listen)?;
@@ -94,7 +97,7 @@ pub fn advise(settings: &Settings, listen: Listen) -> Result<Advice> {
             reports_free_pages: system.reports_free_pages == Some(true),
         };
         // What was simulated took minutes.
-        prices::measured(&base, &machine, &program, &signals).unwrap_or_else(|error| {
+        prices::measured(&base, &machine, &program, &mut kept, &signals).unwrap_or_else(|error| {
             let described = prices::described_prices(&base, &simulated[0].result);
             let source = format!("{}, since they could not be measured: {error}", described.source);
             TodayPrices { source, ..described }
@@ -102,6 +105,9 @@ pub fn advise(settings: &Settings, listen: Listen) -> Result<Advice> {
     } else {
         prices::described_prices(&base, &simulated[0].result)
     };
+    if let Err(why) = kept.save() {
+        listen(Event::Says(format!("prices are not kept: {why}")));
+    }
     let native = native.map(|runs| subject::summary(&runs, &about));
     let whole = result.workload.stopped.is_none();
     let run = native.as_ref().filter(|_| whole).map(|native| Run {

@@ -1,5 +1,6 @@
 //! Loads over base pages against the same loads over as much memory in huge pages: what base pages cost here.
 
+use super::kept::Kept;
 use farreach_live::Watch;
 use farreach_live::chase::{Backing, Ground, stay};
 use farreach_machine::MachineSpec;
@@ -9,6 +10,7 @@ use farreach_types::{Context, Result, ensure};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
+use serde::{Deserialize, Serialize};
 
 pub const K4: usize = 4 << 10;
 pub const M2: usize = 2 << 20;
@@ -31,7 +33,7 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// What base pages add to the same loads in huge pages, in cycles.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Added {
     /// From the cheapest gather to the dearest chain.
     pub all: Interval,
@@ -40,6 +42,7 @@ pub struct Added {
 }
 
 /// What a load over pages at random costs in cycles.
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Loads {
     /// In base pages.
     pub base: Added,
@@ -203,10 +206,11 @@ pub fn entries(spec: &MachineSpec) -> [usize; 2] {
 ///
 /// # Errors
 /// There is not enough memory.
-pub fn coalesces(spec: &MachineSpec, signals: &Watch) -> Result<bool> {
+pub fn coalesces(spec: &MachineSpec, kept: &mut Kept, signals: &Watch) -> Result<bool> {
     let [_, second] = entries(spec);
     let found = pinned(|| {
-        let [few, many] = [2, 16].map(|times| loads(times * second, 0, signals));
+        let [few, many] =
+            [2, 16].map(|times| times * second).map(|pages| kept.loads(pages, || loads(pages, 0, signals)));
         Ok(few?.base.typical.high < many?.base.typical.high / 2.0)
     });
     if signals.first().is_some() { Ok(false) } else { found }

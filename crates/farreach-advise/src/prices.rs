@@ -1,5 +1,6 @@
 //! Prices of today: measured here at the size of the program, or those of a description.
 
+use super::kept::Kept;
 use super::loads::{K4, LINE, Loads, M2, REPETITIONS, entries, huge_in_pieces, loads, median, pinned};
 use farreach_cost::today;
 use farreach_live::Watch;
@@ -63,8 +64,14 @@ pub struct Machine {
 ///
 /// # Errors
 /// There is not enough memory, or a signal came.
-pub fn measured(spec: &MachineSpec, machine: &Machine, program: &Footprint, signals: &Watch) -> Result<TodayPrices> {
-    pinned(|| measure(spec, machine, program, signals))
+pub fn measured(
+    spec: &MachineSpec,
+    machine: &Machine,
+    program: &Footprint,
+    kept: &mut Kept,
+    signals: &Watch,
+) -> Result<TodayPrices> {
+    pinned(|| measure(spec, machine, program, kept, signals))
 }
 
 /// Pages at which walks are measured, with the lines of the page table that they are the price for: those at the ends
@@ -108,23 +115,33 @@ fn by_distance(few: usize, many: usize, mut mean: impl FnMut(usize) -> Result<Lo
     Ok(prices)
 }
 
-fn measure(spec: &MachineSpec, machine: &Machine, program: &Footprint, signals: &Watch) -> Result<TodayPrices> {
+fn measure(
+    spec: &MachineSpec,
+    machine: &Machine,
+    program: &Footprint,
+    kept: &mut Kept,
+    signals: &Watch,
+) -> Result<TodayPrices> {
     let available = machine.available_bytes as usize;
     let [first, second] = entries(spec);
     // Where four pages share an entry, half of eight times as many still walk.
     let few = if machine.coalesces { 8 } else { 4 } * second;
     let most = MOST.min(available / 4 / K4).max(few);
     let many = (program.touched_bytes as usize).div_ceil(K4).clamp(few, most);
-    let between = loads((first * second).isqrt(), 0, signals)?;
-    let walks = by_distance(few, many, |pages| loads(pages, available / 2, signals))?;
-    let base = first_touch(Backing::Base, K4)?;
-    let huge = first_touch(Backing::Transparent, M2)?;
+    let middle = (first * second).isqrt();
+    let between = kept.loads(middle, || loads(middle, 0, signals))?;
+    let walks = by_distance(few, many, |pages| kept.loads(pages, || loads(pages, available / 2, signals)))?;
+    let base = kept.value("first touch of 4 KB", || first_touch(Backing::Base, K4))?;
+    let huge = kept.value("first touch of 2 MB", || first_touch(Backing::Transparent, M2))?;
     let (fault, zero) = today::first_touch_prices(base, huge);
-    let returned = machine.reports_free_pages.then(returned_touch).transpose()?;
+    let returned = machine.reports_free_pages;
+    let returned = returned.then(|| kept.value("first touch of 2 MB given back", returned_touch)).transpose()?;
+    let huge_in_pieces = kept.value(&format!("huge pages in pieces of {middle}"), || huge_in_pieces(spec, signals))?;
     let bytes = |pages: usize| Bytes(((pages * K4) as u64).next_multiple_of(1 << 20));
     let from = if few < many { format!("{} to ", bytes(few)) } else { String::new() };
+    let when = kept.oldest().map_or_else(String::new, |oldest| format!(" since {oldest}"));
     let source = format!(
-        "measured here, against huge pages, from independent loads to loads that depend on each other: walks to 4 KB \
+        "measured here{when}, against huge pages, from independent loads to loads that depend on each other: walks to 4 KB \
          pages at random in {from}{}, by the lines of the page table that walks read since they read the same; a walk \
          to a superpage as the nearest of those; first touches of {}",
         bytes(many),
@@ -138,7 +155,7 @@ fn measure(spec: &MachineSpec, machine: &Machine, program: &Footprint, signals: 
         walks,
         fault,
         zero,
-        huge_in_pieces: huge_in_pieces(spec, signals)?,
+        huge_in_pieces,
         returned_touch: returned.map(|returned| (returned - huge).max(0.0)),
         source,
     })

@@ -17,8 +17,10 @@ pub struct Settings {
     pub file: Option<String>,
     /// The format of that file, where its content does not tell.
     pub format: Option<String>,
-    /// The processor: a preset or a file, with overrides; `this` is the one at hand, with prices measured now.
+    /// The processor: a preset or a file, with overrides; `this` is the one at hand, with prices measured here.
     pub machine: String,
+    /// Whether prices are measured now, even if those of the last day are kept.
+    pub measure: bool,
     /// Runs of the program by itself, at least one.
     pub runs: u64,
     /// Runs each way, to compare with the prediction.
@@ -46,6 +48,7 @@ impl Default for Settings {
             file: None,
             format: None,
             machine: this::NAME.into(),
+            measure: false,
             runs: 3,
             verify: None,
             change: Vec::new(),

@@ -44,9 +44,13 @@ pub struct AdviseArgs {
           conflicts_with_all = ["command", "file", "runs", "verify", "change", "apply", "load", "stdin", "limit"])]
     pid: Option<i32>,
     /// The processor: a preset or a TOML file, with overrides. `this`, the default, is the one at hand, with prices
-    /// measured now; others have the prices of their descriptions.
+    /// measured here; others have the prices of their descriptions.
     #[arg(long, short = 'm', value_name = "NAME[:key=value,...]", default_value = this::NAME)]
     machine: String,
+    /// Measure the prices of this machine now. Otherwise those that were measured in the last day are taken, unless
+    /// the machine was started since.
+    #[arg(long)]
+    measure: bool,
     /// Runs of the program by itself, for its time.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<1>, allow_negative_numbers = true)]
     runs: u64,
@@ -101,6 +105,7 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
         file: args.file,
         format: args.format,
         machine: args.machine,
+        measure: args.measure,
         runs: args.runs,
         verify: args.verify,
         change: args.change,
