@@ -141,8 +141,8 @@ fn measure(
     let from = if few < many { format!("{} to ", bytes(few)) } else { String::new() };
     let when = kept.oldest().map_or_else(String::new, |oldest| format!(" since {oldest}"));
     let source = format!(
-        "measured here{when}, against huge pages, from independent loads to loads that depend on each other: walks to 4 KB \
-         pages at random in {from}{}, by the lines of the page table that walks read since they read the same; a walk \
+        "measured here{when}, against huge pages, from independent loads to loads that depend on each other: walks to \
+         4 KB pages at random in {from}{}, by the lines of the page table that walks read since they read the same; a walk \
          to a superpage as the nearest of those; first touches of {}",
         bytes(many),
         Bytes(TOUCHED as u64)

@@ -30,8 +30,8 @@
 //!   longest, whose entries go. A write of CR3 drops nothing, but for one with the value that it has: it drops what the
 //!   space that ran last has. Entries of the kernel that are not global have the PCID of the space that filled them.
 //! * OZ-13 A page that the stream calls stale, and that the walk does not find, is mapped nevertheless: as one page,
-//!   with all rights, global in the upper half. The next word of a table, write of a register, invalidation or switch of
-//!   processors ends that, and all entries of it go.
+//!   with all rights, global in the upper half. The next word of a table, write of a register, invalidation or switch
+//!   of processors ends that, and all entries of it go.
 
 mod arm;
 pub mod kernel;

@@ -30,6 +30,13 @@ impl Processes {
         }
     }
 
+    /// Adds what another saw of the same stream.
+    pub fn absorb(&mut self, other: Processes) {
+        self.seen.extend(other.seen);
+        self.starts += other.starts;
+        self.forks += other.forks;
+    }
+
     /// Programs begun; a trace without `Start` counts as one program if it is not empty.
     pub fn processes(&self) -> u64 {
         self.forks + if self.starts == 0 { u64::from(!self.seen.is_empty()) } else { self.starts }

@@ -1,7 +1,7 @@
 //! `farreach record`: a real program into a trace file.
 
 use super::allocator::Images;
-use super::common::{needs_file, note};
+use super::common::{needs_file, note, threads};
 use super::program;
 use super::progress::{Display, Goal};
 use super::recorded::{Recorded, SystemArgs};
@@ -76,6 +76,8 @@ pub struct Stored {
 
 /// Batches that may wait for the writer, each of up to 256 KiB.
 const QUEUED_BATCHES: usize = 64;
+/// Most threads that code batches: as many keep up with any program. Each holds some 50 MB.
+const CODERS: usize = 3;
 
 /// Records what is started into a file, after a check that the file can be written.
 pub fn store(
@@ -86,7 +88,9 @@ pub fn store(
 ) -> Result<Stored> {
     let _signals = Watch::begin(); // until the file is whole
     needs_file(output, "--output")?;
-    let mut writer = TraceWriter::create(output, header)?;
+    // A limit needs the counts of each batch at once.
+    let coders = if limit.is_some() { 1 } else { threads(0).clamp(1, CODERS) };
+    let mut writer = TraceWriter::create_on(output, header, coders)?;
     let mut recorder = start()?;
     let (mut images, mut said) = (Images::default(), HugePageWords::default());
     let mut display = Display::new(Goal { instructions: limit, references: None });
@@ -96,7 +100,7 @@ pub fn store(
     let (report, totals, limited) = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("encoder".into()).spawn_scoped(scope, || {
             for batch in work {
-                writer.write(&batch)?;
+                writer.append(batch)?;
                 let totals = writer.totals();
                 written.0.store(totals.instructions, Ordering::Relaxed);
                 written.1.store(totals.references(), Ordering::Relaxed);

@@ -2,15 +2,19 @@
 //! `docs/book/src/reference/trace-format.md` is the exact layout.
 //!
 //! `wire` reads and writes bytes, `ops` codes events, `guests` those of whole systems, `model` predicts blocks and
-//! addresses for `encode` and `decode`, [`writer`] and [`reader`] put chunks into a file and take them out again.
+//! addresses for `encode` and `decode`. `coder` makes chunks, `farm` has several coders, `sink` is the file that chunks
+//! are put into; [`writer`] is what callers see of them, and [`reader`] takes chunks out again.
 
+mod coder;
 mod columns;
 mod decode;
 mod encode;
+mod farm;
 mod guests;
 pub(crate) mod model;
 pub(crate) mod ops;
 pub mod reader;
+mod sink;
 pub(crate) mod wire;
 pub mod writer;
 
@@ -19,7 +23,7 @@ use std::collections::BTreeMap;
 
 use crate::input::Input;
 use crate::{Format, Opened};
-use farreach_types::error::Result;
+use farreach_types::error::{Error, Result};
 use farreach_types::plural::with_noun;
 
 pub use reader::FrtReader;
