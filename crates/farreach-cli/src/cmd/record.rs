@@ -7,6 +7,7 @@ use super::progress::{Display, Goal};
 use super::recorded::{Recorded, SystemArgs};
 use anyhow::{Context, Result};
 use clap::Args;
+use farreach_live::room::room;
 use farreach_live::{Report, Watch};
 use farreach_machine::Progress;
 use farreach_report::format::{bytes, counted, huge_page_words};
@@ -76,8 +77,17 @@ pub struct Stored {
 
 /// Batches that may wait for the writer, each of up to 256 KiB.
 const QUEUED_BATCHES: usize = 64;
-/// Most threads that code batches: as many keep up with any program. Each holds some 50 MB.
+/// Most threads that code batches: as many keep up with any program.
 const CODERS: usize = 3;
+/// Bytes that are to be free for each of them, which takes some 60 MB: the program needs memory, too.
+const ROOM: u64 = 512 << 20;
+
+/// How many threads code batches.
+fn coders(limit: Option<u64>) -> usize {
+    // A limit needs the counts of each batch at once.
+    let most = if limit.is_some() { 1 } else { threads(0).min(CODERS) };
+    room().map_or(most, |room| most.min((room.left / ROOM) as usize)).max(1)
+}
 
 /// Records what is started into a file, after a check that the file can be written.
 pub fn store(
@@ -88,9 +98,7 @@ pub fn store(
 ) -> Result<Stored> {
     let _signals = Watch::begin(); // until the file is whole
     needs_file(output, "--output")?;
-    // A limit needs the counts of each batch at once.
-    let coders = if limit.is_some() { 1 } else { threads(0).clamp(1, CODERS) };
-    let mut writer = TraceWriter::create_on(output, header, coders)?;
+    let mut writer = TraceWriter::create_on(output, header, coders(limit))?;
     let mut recorder = start()?;
     let (mut images, mut said) = (Images::default(), HugePageWords::default());
     let mut display = Display::new(Goal { instructions: limit, references: None });
