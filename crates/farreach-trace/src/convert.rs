@@ -45,12 +45,12 @@ pub fn summarize(mut opened: Opened) -> Result<Summary> {
 }
 
 /// Writes any trace as a farreach trace; `-` is standard output. A header is kept; a trace without one gets a header
-/// that names the input.
+/// that names the input. `threads` are those of [`TraceWriter::create_on`].
 ///
 /// # Errors
 /// The trace cannot be read to its end, breaks the contract of the stream, or cannot be written; then there is no file.
-pub fn to_frt(opened: Opened, path: &str) -> Result<Totals> {
-    match copy(opened, path, false)? {
+pub fn to_frt(opened: Opened, path: &str, threads: usize) -> Result<Totals> {
+    match copy(opened, path, threads, false)? {
         (totals, None) => Ok(totals),
         (_, Some(e)) => Err(e),
     }
@@ -61,11 +61,11 @@ pub fn to_frt(opened: Opened, path: &str) -> Result<Totals> {
 ///
 /// # Errors
 /// What can be read breaks the contract of the stream, or cannot be written; then there is no file.
-pub fn recover(opened: Opened, path: &str) -> Result<(Totals, Option<Error>)> {
-    copy(opened, path, true)
+pub fn recover(opened: Opened, path: &str, threads: usize) -> Result<(Totals, Option<Error>)> {
+    copy(opened, path, threads, true)
 }
 
-fn copy(mut opened: Opened, path: &str, recover: bool) -> Result<(Totals, Option<Error>)> {
+fn copy(mut opened: Opened, path: &str, threads: usize, recover: bool) -> Result<(Totals, Option<Error>)> {
     let file = opened.info.file.clone();
     let origin = || Header {
         recorder: format!("farreach {} trace convert", env!("CARGO_PKG_VERSION")),
@@ -82,12 +82,12 @@ fn copy(mut opened: Opened, path: &str, recover: bool) -> Result<(Totals, Option
         header.more.insert("recovered_from".to_owned(), file.into());
     }
     let mut writer = match path {
-        "-" => TraceWriter::to_stream(io::stdout(), "standard output", header)?,
-        _ => TraceWriter::create(Path::new(path), header)?,
+        "-" => TraceWriter::to_stream_on(io::stdout(), "standard output", header, threads)?,
+        _ => TraceWriter::create_on(Path::new(path), header, threads)?,
     };
     loop {
         match opened.source.next_batch() {
-            Ok(Some(batch)) => writer.write(&batch)?,
+            Ok(Some(batch)) => writer.append(batch)?,
             Ok(None) => return Ok((writer.finish()?, None)),
             Err(e) if recover => return Ok((writer.finish()?, Some(e))),
             Err(e) => return Err(e),

@@ -82,8 +82,8 @@ const CODERS: usize = 3;
 /// Bytes that are to be free for each of them, which takes some 60 MB: the program needs memory, too.
 const ROOM: u64 = 512 << 20;
 
-/// How many threads code batches.
-fn coders(limit: Option<u64>) -> usize {
+/// How many threads code the batches of a trace.
+pub fn coders(limit: Option<u64>) -> usize {
     // A limit needs the counts of each batch at once.
     let most = if limit.is_some() { 1 } else { threads(0).min(CODERS) };
     room().map_or(most, |room| most.min((room.left / ROOM) as usize)).max(1)

@@ -1,6 +1,7 @@
 //! `farreach trace info|check|convert`: look at a trace.
 
 use super::common::{formats, note, print};
+use super::record::coders;
 use std::io::ErrorKind;
 
 use anyhow::{Result, bail};
@@ -133,7 +134,9 @@ fn to_trace(input: &TraceFile, output: Option<String>, recovering: bool) -> Resu
         bail!("a farreach trace is no text: name a file with -o FILE, or say -o - for standard output");
     };
     let opened = input.open()?;
-    let (totals, ended_by) = if recovering { recover(opened, &output)? } else { (to_frt(opened, &output)?, None) };
+    let threads = coders(None);
+    let (totals, ended_by) =
+        if recovering { recover(opened, &output, threads)? } else { (to_frt(opened, &output, threads)?, None) };
     let (i, l) = (with_noun(totals.instructions, "instruction"), with_noun(totals.loads, "load"));
     let (s, events) = (with_noun(totals.stores, "store"), with_noun(totals.ops, "event"));
     note(format_args!("{output}: {i}, {l}, {s}, {events}"));

@@ -380,7 +380,7 @@ fn files_of_a_folder_follow_each_other_by_time() {
     assert_eq!((summary.report.violation, summary.report.spaces[0].threads), (None, 3));
     assert!(summary.bytes.unwrap() > 200);
     let frt = folder.0.join("raw/out.frt");
-    to_frt(folder.open().unwrap(), frt.to_str().unwrap()).unwrap();
+    to_frt(folder.open().unwrap(), frt.to_str().unwrap(), 2).unwrap();
     assert_eq!(
         summarize(open_trace(frt.to_str().unwrap(), None).unwrap()).unwrap().report.totals,
         summary.report.totals

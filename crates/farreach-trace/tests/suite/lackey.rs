@@ -212,7 +212,7 @@ fn text_to_farreach_trace_to_text() {
     let (txt, frt) = (dir.join("t.txt"), dir.join("t.frt"));
     std::fs::write(&txt, long_text()).expect("room");
     let path = |p: &std::path::Path| p.to_str().expect("plain").to_owned();
-    let totals = to_frt(open_trace(&path(&txt), None).expect("text"), &path(&frt)).expect("room");
+    let totals = to_frt(open_trace(&path(&txt), None).expect("text"), &path(&frt), 1).expect("room");
     assert_eq!((totals.instructions, totals.loads, totals.stores), (20_000, 20_000, 0));
     let opened = open_trace(&path(&frt), None).expect("a trace");
     assert_eq!(opened.info.header.as_ref().expect("one").more["original_format"], "lackey");
@@ -228,9 +228,9 @@ fn text_to_farreach_trace_to_text() {
     assert!(summary.bytes_per_reference.expect("a file") < 4.0);
     let cut = std::fs::read(&frt).expect("written");
     std::fs::write(&frt, &cut[..cut.len() - 200]).expect("room");
-    assert!(to_frt(open_trace(&path(&frt), None).expect("a header"), &path(&dir.join("new.frt"))).is_err());
+    assert!(to_frt(open_trace(&path(&frt), None).expect("a header"), &path(&dir.join("new.frt")), 2).is_err());
     let (whole, why) =
-        recover(open_trace(&path(&frt), None).expect("a header"), &path(&dir.join("new.frt"))).expect("room");
+        recover(open_trace(&path(&frt), None).expect("a header"), &path(&dir.join("new.frt")), 2).expect("room");
     assert!(why.expect("it is cut").to_string().contains("whole before it: 0 chunks"));
     assert_eq!(whole.references(), 0);
     assert_eq!(
