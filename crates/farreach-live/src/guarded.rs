@@ -172,6 +172,21 @@ impl Guarded {
         Ok(self.ended)
     }
 
+    /// Whether the guard is there, which ends the program's processes at the end of all.
+    ///
+    /// # Errors
+    /// It was killed, or the system's.
+    pub fn check_guard(&mut self) -> io::Result<()> {
+        if self.try_wait()?.is_none() || self.over.is_some() {
+            return Ok(());
+        }
+        match self.channel.read(&mut [0; MESSAGE]) {
+            Ok(0) => Err(guard_ended()),
+            Err(e) if !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Err(e),
+            _ => Ok(()),
+        }
+    }
+
     /// Waits for its end.
     ///
     /// # Errors

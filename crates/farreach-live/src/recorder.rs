@@ -227,7 +227,8 @@ impl Recorder {
         if let Some(exit) = self.exit {
             return Ok(exit);
         }
-        let ended = self.program.wait().map_err(|source| Error::Io { file: self.command_name(), source })?;
+        let ended = self.program.wait();
+        let ended = ended.map_err(|source| self.unguarded(source))?;
         let exit = Exit::from(ended.status);
         (self.exit, self.cpu) = (Some(exit), ended.user + ended.system);
         Ok(exit)

@@ -142,7 +142,9 @@ fn kill_9_ends_a_farreach_in_a_farreach() {
 /// Its guard is the one process that ends all others; somebody may kill it alone.
 #[test]
 fn without_its_guard_it_ends_with_the_program() {
-    let mut case = Case::start(Dir::new(), &["run", "-m", "t94/single", "--", "sh", "-c", "touch started; sleep 1000"]);
+    // One of its processes is its own, the other a child of that, in a session of its own.
+    let script = "setsid sleep 1000 & sleep 0.1; touch started; sleep 1000";
+    let mut case = Case::start(Dir::new(), &["run", "-m", "t94/single", "--", "sh", "-c", script]);
     let folder = case.folder();
     let guards: Vec<u32> = processes_in(&folder)
         .iter()

@@ -1,14 +1,41 @@
 //! Waiting for chunks, and polling for events that no chunk announces.
 
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use farreach_types::Result;
+use farreach_types::{Error, Result};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::super::layout::{ORDER, RING_BYTES, control};
 use super::super::process::Process;
 use super::super::signals::{reserve, send};
 use super::{POLL_INTERVAL, Recorder, UNBORN};
+
+/// How long processes whose guard is dead may take to die, and how often they are looked for.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Kills all processes that have the folder of this run among their words, as all that are recorded do; its name can
+/// not be guessed. Returns whether there were any.
+fn kill_of_run(folder: &Path) -> bool {
+    let folder = folder.as_os_str().as_bytes();
+    let own = std::process::id();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut found = false;
+    for number in processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
+        // What is looked at is what is killed, whatever has its number meanwhile.
+        let Some(process) = Pid::from_raw(number).filter(|_| number as u32 != own) else { continue };
+        let Ok(process) = pidfd_open(process, PidfdFlags::empty()) else { continue };
+        let words = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+        if words.windows(folder.len()).any(|part| part == folder) {
+            found |= pidfd_send_signal(process, Signal::KILL).is_ok();
+        }
+    }
+    found
+}
 
 impl Recorder {
     /// Ring of the next published chunk, if there is one.
@@ -41,6 +68,15 @@ impl Recorder {
         Ok(())
     }
 
+    /// The guard was killed, and with it the program alone: kills its other processes. Returns the error.
+    pub(super) fn unguarded(&self, source: std::io::Error) -> Error {
+        let since = Instant::now();
+        while kill_of_run(self.dir.path()) && since.elapsed() < PATIENCE {
+            std::thread::sleep(PAUSE);
+        }
+        Error::Io { file: self.command_name(), source }
+    }
+
     /// Polls for failures, interrupts and vanished processes.
     pub(super) fn poll_processes(&mut self) -> Result<()> {
         self.last_poll = Instant::now();
@@ -51,6 +87,9 @@ impl Recorder {
         }
         if self.control.u32(control::UNSIZED).load(Ordering::SeqCst) > 0 {
             self.size_rings()?;
+        }
+        if let Err(source) = self.program.check_guard() {
+            return Err(self.unguarded(source));
         }
         let (received, forward) = self.signals.take();
         if received > 0 {
