@@ -364,7 +364,8 @@ fn an_interrupt_ends_with_advice() {
     // While this processor is measured, which takes half a minute: what is known is said.
     let mut advise = command();
     let it = dir.path("measured");
-    advise.args(["advise", "--runs", "1", "--json", "--", "sh", "-c"]).arg(format!("touch {it}"));
+    advise.env("XDG_CACHE_HOME", dir.path("cache"));
+    advise.args(["advise", "--runs", "1", "--json", "--measure", "--", "sh", "-c"]).arg(format!("touch {it}"));
     let ran = interrupt(advise.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(), &it);
     if !ran.err.contains("interrupted while it ran by itself") {
         assert_eq!(ran.status, 130, "{}", ran.err);
