@@ -2,17 +2,18 @@
 //! the machine alone. So each value is kept in the user's cache: until the machine starts again, its setting of huge
 //! pages is another, or a day has gone by.
 
+use super::kernel::THP;
 use super::loads::Loads;
+use farreach_live::cache;
 use farreach_live::tool::changed_by_others;
-use farreach_types::{Context, Error, Result, bail};
+use farreach_types::{Context, Error, Result};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 
 const SCHEMA: &str = "farreach.prices/1";
@@ -23,15 +24,14 @@ const NEAR: f64 = 0.05;
 /// A file of ours is smaller.
 const MOST_BYTES: u64 = 1 << 20;
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
-const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 #[derive(Clone, Serialize, Deserialize, Default)]
 struct Contents {
     schema: String,
     /// What all values hold for.
     machine: String,
-    /// By number of pages.
-    loads: BTreeMap<usize, Measured<Loads>>,
+    /// By what is measured, and number of pages.
+    loads: BTreeMap<String, BTreeMap<usize, Measured<Loads>>>,
     /// By name.
     values: BTreeMap<String, Measured<Value>>,
 }
@@ -57,20 +57,15 @@ pub struct Kept {
 /// The boot of the machine, and what of its settings decides.
 fn machine() -> Option<String> {
     let read = |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned());
-    Some(format!("boot {}, huge pages {}", read(BOOT).ok()?, read(THP).unwrap_or_default()))
-}
-
-/// The user's file.
-fn file() -> Option<PathBuf> {
-    let named = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let cache = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")))?;
-    Some(cache.join("farreach").join("prices.json"))
+    let thp = read(&format!("/{THP}/enabled")).unwrap_or_default();
+    Some(format!("boot {}, huge pages {thp}", read(BOOT).ok()?))
 }
 
 impl Kept {
     /// What was kept. `again`: measure all of it again.
     pub fn open(again: bool) -> Kept {
-        Kept::at(file(), machine(), Timestamp::now().as_second(), again)
+        let file = cache::place("prices").map(|folder| folder.join("measured.json"));
+        Kept::at(file, machine(), Timestamp::now().as_second(), again)
     }
 
     fn at(file: Option<PathBuf>, machine: Option<String>, now: i64, again: bool) -> Kept {
@@ -87,7 +82,7 @@ impl Kept {
         let as_it_is = |contents: &Contents| contents.schema == SCHEMA && contents.machine == machine;
         let mut contents = file.as_ref().filter(|_| !again).and_then(read).filter(as_it_is).unwrap_or_default();
         let fresh = |at: i64| (now - LONGEST..=now).contains(&at);
-        contents.loads.retain(|_, measured| fresh(measured.at));
+        contents.loads.values_mut().for_each(|loads| loads.retain(|_, measured| fresh(measured.at)));
         contents.values.retain(|_, measured| fresh(measured.at));
         let contents = Contents { schema: SCHEMA.into(), machine, ..contents };
         Kept { file, contents, now, oldest: None, changed: false }
@@ -102,20 +97,22 @@ impl Kept {
         self.oldest = Some(self.oldest.map_or(at, |oldest| oldest.min(at))).filter(|_| at < self.now).or(self.oldest);
     }
 
-    /// Prices of loads over this number of pages, or one near it.
+    /// Prices of loads over this number of pages, or one near it, measured in this way.
     ///
     /// # Errors
     /// Those of `measure`.
-    pub fn loads(&mut self, pages: usize, measure: impl FnOnce() -> Result<Loads>) -> Result<Loads> {
+    pub fn loads(&mut self, way: &str, pages: usize, measure: impl FnOnce() -> Result<Loads>) -> Result<Loads> {
         let distance = |at: usize| at.abs_diff(pages) as f64 / pages.max(1) as f64;
-        let nearest = self.contents.loads.iter().min_by(|a, b| distance(*a.0).total_cmp(&distance(*b.0)));
+        let all = self.contents.loads.entry(way.into()).or_default();
+        let nearest = all.iter().min_by(|a, b| distance(*a.0).total_cmp(&distance(*b.0)));
         if let Some((_, Measured { at, value })) = nearest.filter(|(near, _)| distance(**near) <= NEAR) {
             let (at, value) = (*at, value.clone());
             self.used(at);
             return Ok(value);
         }
         let value = measure()?;
-        self.contents.loads.insert(pages, Measured { at: self.now, value: value.clone() });
+        let all = self.contents.loads.entry(way.into()).or_default();
+        all.insert(pages, Measured { at: self.now, value: value.clone() });
         self.changed = true;
         Ok(value)
     }
@@ -148,14 +145,8 @@ impl Kept {
     pub fn save(&mut self) -> Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| self.changed) else { return Ok(()) };
         let folder = file.parent().expect("it has a name");
+        cache::make(folder, "prices")?;
         let place = || file.display().to_string();
-        match DirBuilder::new().recursive(true).mode(0o700).create(folder) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error).with_context(place),
-            _ => {}
-        }
-        if let Some(how) = changed_by_others(folder) {
-            bail!("{}: its folder {how}", place());
-        }
         // Under another name at first, so that it is there as a whole or not at all.
         let mut new = tempfile::NamedTempFile::new_in(folder).with_context(place)?;
         let text = serde_json::to_string_pretty(&self.contents).expect("prices are data");
@@ -188,7 +179,7 @@ mod tests {
         let file = || Some(folder.path().join("farreach").join("prices.json"));
         let at = |now: i64, machine: &str, again: bool| Kept::at(file(), Some(machine.into()), now, again);
         let mut kept = at(1_000, "boot 1", false);
-        assert_eq!(kept.loads(1_000, || Ok(loads(7.5))).unwrap().load.low, 7.5);
+        assert_eq!(kept.loads("way", 1_000, || Ok(loads(7.5))).unwrap().load.low, 7.5);
         assert_eq!(kept.value("some", || Ok(Some(true))).unwrap(), Some(true));
         assert_eq!(kept.value("none", || Ok(None::<bool>)).unwrap(), None);
         assert_eq!(kept.oldest(), None, "all is new");
@@ -196,20 +187,21 @@ mod tests {
 
         let mut kept = at(1_600, "boot 1", false);
         for pages in [960, 1_000, 1_050] {
-            assert_eq!(kept.loads(pages, never).unwrap().base.all.high, 15.0);
+            assert_eq!(kept.loads("way", pages, never).unwrap().base.all.high, 15.0);
         }
         assert_eq!(
             (kept.value("some", never).unwrap(), kept.value("none", never).unwrap()),
             (Some(true), None::<bool>)
         );
         assert_eq!(kept.oldest().unwrap().as_second(), 1_000);
-        assert_eq!(kept.loads(1_060, || Ok(loads(9.0))).unwrap().load.low, 9.0, "too far");
+        assert_eq!(kept.loads("other", 1_000, || Ok(loads(3.0))).unwrap().load.low, 3.0, "another way");
+        assert_eq!(kept.loads("way", 1_060, || Ok(loads(9.0))).unwrap().load.low, 9.0, "too far");
         // Of a value of another type nothing is known.
         assert_eq!(kept.value("some", || Ok(5.5)).unwrap(), 5.5);
         kept.save().unwrap();
-        assert_eq!(at(1_601, "boot 1", false).loads(1_059, never).unwrap().load.low, 9.0);
+        assert_eq!(at(1_601, "boot 1", false).loads("way", 1_059, never).unwrap().load.low, 9.0);
 
-        let measures = |mut kept: Kept| kept.loads(1_000, || Ok(loads(1.0))).unwrap().load.low == 1.0;
+        let measures = |mut kept: Kept| kept.loads("way", 1_000, || Ok(loads(1.0))).unwrap().load.low == 1.0;
         assert!(measures(at(1_601, "boot 2", false)) && measures(at(1_601, "boot 1", true)));
         assert!(measures(at(1_000 + LONGEST + 1, "boot 1", false)), "a day has gone by");
         assert!(measures(at(999, "boot 1", false)), "the clock was set back");
@@ -223,10 +215,10 @@ mod tests {
         for text in ["", "{", "[]", "{\"schema\": 3}", "{\"schema\": \"farreach.prices/1\", \"machine\": \"m\"}"] {
             fs::write(&file, text).unwrap();
             let mut kept = Kept::at(Some(file.clone()), Some("m".into()), 5, false);
-            assert_eq!(kept.loads(10, || Ok(loads(1.0))).unwrap().load.low, 1.0, "{text}");
+            assert_eq!(kept.loads("way", 10, || Ok(loads(1.0))).unwrap().load.low, 1.0, "{text}");
             kept.save().unwrap();
             assert_eq!(
-                Kept::at(Some(file.clone()), Some("m".into()), 6, false).loads(10, never).unwrap().load.low,
+                Kept::at(Some(file.clone()), Some("m".into()), 6, false).loads("way", 10, never).unwrap().load.low,
                 1.0
             );
         }

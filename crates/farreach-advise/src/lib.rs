@@ -97,7 +97,7 @@ pub fn advise(settings: &Settings, listen: Listen) -> Result<Advice> {
             reports_free_pages: system.reports_free_pages == Some(true),
         };
         // What was simulated took minutes.
-        prices::measured(&base, &machine, &program, &mut kept, &signals).unwrap_or_else(|error| {
+        loads::pinned(|| prices::measured(&base, &machine, &program, &mut kept, &signals)).unwrap_or_else(|error| {
             let described = prices::described_prices(&base, &simulated[0].result);
             let source = format!("{}, since they could not be measured: {error}", described.source);
             TodayPrices { source, ..described }

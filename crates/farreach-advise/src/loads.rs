@@ -23,6 +23,9 @@ pub const REPETITIONS: u64 = 7;
 const LOADS: usize = 128 << 10;
 /// Timed rounds, of which the fastest counts.
 const TIMES: usize = 3;
+/// Ways to measure them, as names for what is kept: in memory that is taken once, or anew for each repetition.
+pub const ONCE: &str = "once";
+pub const ANEW: &str = "anew";
 /// The share of memory that must be in huge pages.
 const HELD: f64 = 0.95;
 
@@ -210,7 +213,7 @@ pub fn coalesces(spec: &MachineSpec, kept: &mut Kept, signals: &Watch) -> Result
     let [_, second] = entries(spec);
     let found = pinned(|| {
         let [few, many] =
-            [2, 16].map(|times| times * second).map(|pages| kept.loads(pages, || loads(pages, 0, signals)));
+            [2, 16].map(|times| times * second).map(|pages| kept.loads(ONCE, pages, || loads(pages, 0, signals)));
         Ok(few?.base.typical.high < many?.base.typical.high / 2.0)
     });
     if signals.first().is_some() { Ok(false) } else { found }

@@ -1,7 +1,7 @@
 //! Prices of today: measured here at the size of the program, or those of a description.
 
 use super::kept::Kept;
-use super::loads::{K4, LINE, Loads, M2, REPETITIONS, entries, huge_in_pieces, loads, median, pinned};
+use super::loads::{ANEW, K4, LINE, Loads, M2, ONCE, REPETITIONS, entries, huge_in_pieces, loads, median};
 use farreach_cost::today;
 use farreach_live::Watch;
 use farreach_live::chase::{Backing, Ground, processor_time};
@@ -60,20 +60,6 @@ pub struct Machine {
     pub reports_free_pages: bool,
 }
 
-/// Prices of this machine for a program.
-///
-/// # Errors
-/// There is not enough memory, or a signal came.
-pub fn measured(
-    spec: &MachineSpec,
-    machine: &Machine,
-    program: &Footprint,
-    kept: &mut Kept,
-    signals: &Watch,
-) -> Result<TodayPrices> {
-    pinned(|| measure(spec, machine, program, kept, signals))
-}
-
 /// Pages at which walks are measured, with the lines of the page table that they are the price for: those at the ends
 /// of the classes of distances, from `few`, where all loads walk, to `many`, the last for all distances beyond.
 fn sizes(few: usize, many: usize) -> Vec<(usize, Option<u32>)> {
@@ -115,7 +101,11 @@ fn by_distance(few: usize, many: usize, mut mean: impl FnMut(usize) -> Result<Lo
     Ok(prices)
 }
 
-fn measure(
+/// Prices of this machine for a program. The thread is to stay on one processor ([`pinned`](super::loads::pinned)).
+///
+/// # Errors
+/// There is not enough memory, or a signal came.
+pub fn measured(
     spec: &MachineSpec,
     machine: &Machine,
     program: &Footprint,
@@ -129,8 +119,8 @@ fn measure(
     let most = MOST.min(available / 4 / K4).max(few);
     let many = (program.touched_bytes as usize).div_ceil(K4).clamp(few, most);
     let middle = (first * second).isqrt();
-    let between = kept.loads(middle, || loads(middle, 0, signals))?;
-    let walks = by_distance(few, many, |pages| kept.loads(pages, || loads(pages, available / 2, signals)))?;
+    let between = kept.loads(ONCE, middle, || loads(middle, 0, signals))?;
+    let walks = by_distance(few, many, |pages| kept.loads(ANEW, pages, || loads(pages, available / 2, signals)))?;
     let base = kept.value("first touch of 4 KB", || first_touch(Backing::Base, K4))?;
     let huge = kept.value("first touch of 2 MB", || first_touch(Backing::Transparent, M2))?;
     let (fault, zero) = today::first_touch_prices(base, huge);
@@ -142,8 +132,8 @@ fn measure(
     let when = kept.oldest().map_or_else(String::new, |oldest| format!(" since {oldest}"));
     let source = format!(
         "measured here{when}, against huge pages, from independent loads to loads that depend on each other: walks to \
-         4 KB pages at random in {from}{}, by the lines of the page table that walks read since they read the same; a walk \
-         to a superpage as the nearest of those; first touches of {}",
+         4 KB pages at random in {from}{}, by the lines of the page table that walks read since they read the same; a \
+         walk to a superpage as the nearest of those; first touches of {}",
         bytes(many),
         Bytes(TOUCHED as u64)
     );

@@ -1,10 +1,9 @@
 //! What guests are made of and is kept: kernels, shells, roots of packages. All of it can be fetched again.
 
-use farreach_live::tool;
-use farreach_types::{Context, Error, Result, bail};
+use farreach_live::cache;
+use farreach_types::{Context, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,9 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// # Errors
 /// Neither `XDG_CACHE_HOME` nor `HOME` names a folder.
 pub fn cache_dir() -> Result<PathBuf> {
-    let named = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let base = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")));
-    Ok(base.context("kernels need a place: set XDG_CACHE_HOME to an absolute path")?.join("farreach").join("guests"))
+    cache::place("guests").context("kernels need a place: set XDG_CACHE_HOME to an absolute path")
 }
 
 /// Makes the folder of the cache, for this user alone. It is this process's as long as the file is open.
@@ -23,11 +20,7 @@ pub fn cache_dir() -> Result<PathBuf> {
 /// # Errors
 /// It cannot be made, or others can write into it: what lies there is run.
 pub fn open(folder: &Path, say: &dyn Fn(&str)) -> Result<File> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.with_context(|| folder.display().to_string())?;
-    if let Some(how) = tool::changed_by_others(folder) {
-        bail!("{}, which {how}: kernels are kept there; another folder is needed", folder.display());
-    }
+    cache::make(folder, "kernels")?;
     let path = folder.join("lock");
     let place = || path.display().to_string();
     let file = File::options().write(true).create(true).truncate(false).open(&path).with_context(place)?;
@@ -90,6 +83,7 @@ impl Drop for Work {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use farreach_types::bail;
 
     #[test]
     fn what_is_kept_is_made_once_and_whole() {

@@ -15,6 +15,7 @@
 
 mod advice;
 mod allocator_of;
+pub mod cache;
 mod calls;
 pub mod chase;
 mod check;

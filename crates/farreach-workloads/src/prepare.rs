@@ -9,7 +9,7 @@ use std::process::Stdio;
 
 use farreach_kernels::Rng;
 use farreach_live::guarded::{Ended, Start};
-use farreach_live::tool;
+use farreach_live::{cache, tool};
 use farreach_trace::Partial;
 use farreach_types::addr::Bytes;
 use farreach_types::{Context, Error, Result, bail, ensure};
@@ -24,9 +24,7 @@ use crate::{KernelSpec, Load, Output, Prepared};
 /// # Errors
 /// Neither `XDG_CACHE_HOME` nor `HOME` names a directory.
 pub fn cache_dir() -> Result<PathBuf> {
-    let named = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
-    let base = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")));
-    Ok(base.context("inputs need a place: set XDG_CACHE_HOME to an absolute path")?.join("farreach").join("workloads"))
+    cache::place("workloads").context("inputs need a place: set XDG_CACHE_HOME to an absolute path")
 }
 
 /// Those of the packages that are installed. Empty where there is no dpkg.

@@ -106,7 +106,7 @@ impl Guest {
             }
             Event::Name(name) => _ = self.names.insert(asid, os.labels.intern(name)),
             Event::Privilege { .. } => {}
-            Event::Stale { page, address } => self.restore(os, asid, *page, *address),
+            Event::Stale { page, address } => self.restore(os, asid, *page, *address)?,
         }
         Ok(())
     }

@@ -6,11 +6,14 @@
 use super::Guest;
 use super::format::{Leaf, Rights};
 use crate::os::Os;
-use farreach_types::addr::{Asid, KERNEL, Vpn, VpnRange};
+use farreach_types::addr::{Asid, GUEST_ADDRESS_BITS, KERNEL, Vpn, VpnRange};
 
 impl Guest {
     /// The running processor uses this translation next: of a page of 4 KB, to a physical address.
-    pub(super) fn restore(&mut self, os: &mut Os, asid: Asid, page: u64, address: u64) {
+    pub(super) fn restore(&mut self, os: &mut Os, asid: Asid, page: u64, address: u64) -> Result<(), String> {
+        if page >> GUEST_ADDRESS_BITS != 0 {
+            return Err(format!("a stale translation of {page:#x}; addresses have {GUEST_ADDRESS_BITS} bits"));
+        }
         let vpn = Vpn(page >> os.shift);
         let upper = os.is_upper(vpn);
         let asid = if upper { KERNEL } else { asid };
@@ -20,12 +23,13 @@ impl Guest {
         }
         let is_mapped = os.spaces[asid.0 as usize].table.get(vpn).is_some();
         if is_mapped || self.bring_in(os, asid, vpn, upper).is_ok() {
-            return;
+            return Ok(());
         }
         let leaf = Leaf { pfn: address >> os.shift, order: 0, attr: Rights::ALL.attributes(), global: true };
         self.insert(os, asid, VpnRange::one(vpn), leaf);
         self.restored.push((asid, vpn));
         self.counts.restored_pages += 1;
+        Ok(())
     }
 
     /// No translation is restored any more.

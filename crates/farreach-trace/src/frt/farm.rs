@@ -1,6 +1,6 @@
-//! Several coders: each codes and compresses parts of the stream, in turns, and one thread writes their chunks in order.
-//! Predictions begin anew with each chunk, and parts begin with chunks, so the file is that of one coder. A coder learns
-//! the blocks that were defined in the parts of the others.
+//! Several coders: each codes and compresses parts of the stream, in turns, and one thread writes their chunks in
+//! order. Predictions begin anew with each chunk, and parts begin with chunks, so the file is that of one coder. A coder
+//! learns the blocks that were defined in the parts of the others.
 
 use std::io;
 use std::sync::Arc;
@@ -53,8 +53,10 @@ pub(super) enum Ended {
 /// What coders have counted.
 type Counted = (Totals, Processes);
 
+/// A file with all its chunks, and all counts.
+pub(super) type Finished = (Sink, Totals, Processes);
+
 /// See the module.
-#[derive(Default)]
 pub(super) struct Farm {
     coders: Vec<(SyncSender<Part>, JoinHandle<Counted>)>,
     /// How many of `definitions` each coder knows.
@@ -168,8 +170,8 @@ impl Farm {
         self.coders[coder].0.send(part).is_ok()
     }
 
-    /// Codes and writes the rest. Returns the file, and all counts.
-    pub fn finish(mut self) -> std::result::Result<(Sink, Totals, Processes), Ended> {
+    /// Codes and writes the rest.
+    pub fn finish(mut self) -> std::result::Result<Finished, Ended> {
         let _ = self.pass_on(true);
         let (mut totals, mut processes, mut lost) = (Totals::default(), Processes::default(), false);
         for (parts, thread) in self.coders.drain(..).collect::<Vec<_>>() {
@@ -194,6 +196,13 @@ impl Farm {
     pub fn end(&mut self) -> std::result::Result<Sink, Ended> {
         self.coders.clear();
         self.writer.take().map_or(Err(Ended::Lost), |writer| writer.join().unwrap_or(Err(Ended::Lost)))
+    }
+}
+
+impl Drop for Farm {
+    fn drop(&mut self) {
+        // The file is dropped with the thread that writes it, and removed.
+        let _ = self.end();
     }
 }
 

@@ -8,11 +8,10 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use super::coder::{Chunk, Coder, PART_WORDS, Stop, too_many_spaces};
-use super::farm::{Ended, Farm};
+use super::farm::{Ended, Farm, Finished};
 use super::sink::{Out, Packer, Sink};
 use super::*;
 use crate::partial::Partial;
-use crate::tally::Processes;
 use farreach_types::error::Error;
 use farreach_types::event::Batch;
 
@@ -78,11 +77,26 @@ impl Here {
         })
     }
 
+    /// Writes the rest.
+    fn finish(mut self) -> std::result::Result<Finished, Ended> {
+        // The last chunk is whole; what may have ended the second thread is found below.
+        let _ = self.code(|coder, emit| coder.close(true, emit));
+        let sink = self.end()?;
+        Ok((sink, self.coder.totals, std::mem::take(&mut self.coder.processes)))
+    }
+
     /// Waits for the second thread: the file, or why it is none.
     fn end(&mut self) -> std::result::Result<Sink, Ended> {
         self.sender = None;
         let Some(writer) = self.writer.take() else { return Err(Ended::Lost) };
         writer.join().map_or(Err(Ended::Lost), |sink| sink.map_err(Ended::Failed))
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        // The file is dropped with the thread that writes it, and removed.
+        let _ = self.end();
     }
 }
 
@@ -199,54 +213,38 @@ impl TraceWriter {
             Way::Here(here) => here.end(),
             Way::Farm(farm) => farm.end(),
         };
-        self.error(ended.err().unwrap_or(Ended::Lost))
-    }
-
-    fn error(&self, ended: Ended) -> Error {
-        match ended {
-            Ended::Broken(batch, word, what) => refuse(&self.file, batch, word, what),
-            Ended::Failed(source) => Error::Io { file: self.file.clone(), source },
-            Ended::Lost => refuse(&self.file, self.batches, 0, "a thread of the writer failed".into()),
-        }
+        error(&self.file, self.batches, ended.err().unwrap_or(Ended::Lost))
     }
 
     /// Writes the last chunk, the index and the trailer, and gives the file its name.
     ///
     /// # Errors
     /// Writing failed now or before; then there is no file.
-    pub fn finish(mut self) -> Result<Totals> {
-        if self.broken {
-            return Err(refuse(&self.file, self.batches, 0, "nothing can be finished after an error".into()));
+    pub fn finish(self) -> Result<Totals> {
+        let TraceWriter { file, batches, broken, way } = self;
+        if broken {
+            return Err(refuse(&file, batches, 0, "nothing can be finished after an error".into()));
         }
-        let way = std::mem::replace(&mut self.way, Way::Farm(Box::default()));
-        let ended: std::result::Result<(Sink, Totals, Processes), Ended> = match way {
-            Way::Here(mut here) => match here.code(|coder, emit| coder.close(true, emit)) {
-                Err(Stop::Broken(word, what)) => Err(Ended::Broken(self.batches, word, what)),
-                // What ended it is found below.
-                _ => here.end().map(|sink| {
-                    let Here { coder, .. } = *here;
-                    (sink, coder.totals, coder.processes)
-                }),
-            },
+        let ended = match way {
+            Way::Here(here) => here.finish(),
             Way::Farm(farm) => farm.finish(),
         };
-        let (sink, mut totals, processes) = ended.map_err(|ended| self.error(ended))?;
+        let (sink, mut totals, processes) = ended.map_err(|ended| error(&file, batches, ended))?;
         (totals.processes, totals.address_spaces) = (processes.processes(), processes.address_spaces());
         if totals.address_spaces > MAX_ADDRESS_SPACES {
-            return Err(refuse(&self.file, self.batches, 0, too_many_spaces()));
+            return Err(refuse(&file, batches, 0, too_many_spaces()));
         }
-        sink.finish(&self.file, &totals)?;
+        sink.finish(&file, &totals)?;
         Ok(totals)
     }
 }
 
-impl Drop for TraceWriter {
-    fn drop(&mut self) {
-        // The file is dropped with the thread that writes it, and removed.
-        match &mut self.way {
-            Way::Here(here) => drop(here.end()),
-            Way::Farm(farm) => drop(farm.end()),
-        }
+#[cold]
+fn error(file: &str, batches: u64, ended: Ended) -> Error {
+    match ended {
+        Ended::Broken(batch, word, what) => refuse(file, batch, word, what),
+        Ended::Failed(source) => Error::Io { file: file.to_owned(), source },
+        Ended::Lost => refuse(file, batches, 0, "a thread of the writer failed".into()),
     }
 }
 

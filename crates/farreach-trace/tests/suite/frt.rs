@@ -13,12 +13,12 @@ use farreach_types::event::*;
 
 /// The stream without its batches: address space with each item.
 #[derive(Clone, PartialEq, Debug)]
-enum Flat {
+pub enum Flat {
     Block(u32, u64, Vec<u64>),
     Op(u32, Op),
 }
 
-fn flat(batches: &[Batch]) -> Vec<Flat> {
+pub fn flat(batches: &[Batch]) -> Vec<Flat> {
     let mut blocks = Blocks::default();
     let mut out = Vec::new();
     for b in batches {
@@ -44,7 +44,7 @@ fn flat(batches: &[Batch]) -> Vec<Flat> {
 
 /// A file in memory that can be read after its writer is dropped.
 #[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
+pub struct Shared(pub Arc<Mutex<Vec<u8>>>);
 
 impl Write for Shared {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
@@ -56,7 +56,7 @@ impl Write for Shared {
     }
 }
 
-fn header() -> Header {
+pub fn header() -> Header {
     Header {
         program: "/bin/true".into(),
         arguments: vec!["true".into(), "\u{e4}\n".into()],
@@ -76,7 +76,7 @@ fn to_bytes(batches: &[Batch]) -> Vec<u8> {
     std::mem::take(&mut *file.0.lock().expect("finished"))
 }
 
-fn from_bytes(bytes: &[u8]) -> Result<(Header, Vec<Batch>), farreach_types::Error> {
+pub fn from_bytes(bytes: &[u8]) -> Result<(Header, Vec<Batch>), farreach_types::Error> {
     let mut reader = FrtReader::new(Input::from_stream(Box::new(Cursor::new(bytes.to_vec())), "memory")?)?;
     let mut batches = Vec::new();
     while let Some(b) = reader.next_batch()? {
@@ -85,16 +85,16 @@ fn from_bytes(bytes: &[u8]) -> Result<(Header, Vec<Batch>), farreach_types::Erro
     Ok((reader.header().clone(), batches))
 }
 
-fn drain(mut source: impl Source) -> Vec<Batch> {
+pub fn drain(mut source: impl Source) -> Vec<Batch> {
     std::iter::from_fn(|| source.next_batch().expect("a sound source")).collect()
 }
 
-fn folder(name: &str) -> PathBuf {
+pub fn folder(name: &str) -> PathBuf {
     let made = tempfile::Builder::new().prefix(&format!("farreach-{name}-")).tempdir();
     made.expect("a temporary folder").keep()
 }
 
-fn block(instrs: &[(u64, u32)], refs: &[(u32, Kind, u32)]) -> Arc<Block> {
+pub fn block(instrs: &[(u64, u32)], refs: &[(u32, Kind, u32)]) -> Arc<Block> {
     let instrs = instrs.iter().map(|&(pc, len)| Instr { pc, len }).collect();
     Arc::new(Block {
         instrs,
@@ -141,7 +141,7 @@ fn every_op() -> Vec<Op> {
     ops
 }
 
-fn small() -> Vec<Batch> {
+pub fn small() -> Vec<Batch> {
     let mut a = Batch::new(Asid(0));
     every_op().into_iter().for_each(|op| a.push_op(op));
     a.push_block(5, &[0x7000, NOT_EXECUTED]);
@@ -247,7 +247,7 @@ fn another_version_is_refused() {
 }
 
 /// Every event of a whole system with extreme values.
-fn every_guest_event() -> Vec<Batch> {
+pub fn every_guest_event() -> Vec<Batch> {
     let entries = |address, values: Vec<u64>| Guest::Entries { address, values: values.into() };
     let invalidate =
         |tag, bytes, set| Guest::Invalidate(Invalidate { tag, bytes, global: set, leaves: set, broadcast: set });
@@ -364,92 +364,6 @@ fn chunks_of_any_length_hold_the_same_stream() {
         let (_, back) = from_bytes(&file.0.lock().expect("finished")).expect("just written");
         assert!(flat(&back) == flat(&batches), "chunks of {words} words");
     }
-}
-
-/// A file does not tell how many threads coded it.
-#[test]
-fn several_threads_make_the_file_of_one() {
-    let redefined = {
-        let mut batches = drain(generate::program(6, 1_000));
-        let defines = batches.iter().flat_map(|b| b.ops.iter().map(|op| (b.asid, op.clone())));
-        let again: Vec<_> = defines.filter(|(_, op)| matches!(op, Op::Define { .. })).collect();
-        for (asid, op) in again {
-            let mut batch = Batch::new(asid);
-            batch.push_op(op);
-            batches.push(batch);
-        }
-        batches.extend(drain(generate::program(6, 1_000)).into_iter().filter(|b| b.ops.is_empty()));
-        batches
-    };
-    let streams = [
-        drain(generate::program(5, 4_000)),
-        drain(generate::system(1, 4_000)),
-        drain(generate::uniform(1, 1 << 20, 20_000)),
-        redefined,
-        Vec::new(),
-        small(),
-        every_guest_event(),
-    ];
-    for (number, batches) in streams.iter().enumerate() {
-        for words in [20, 2_000] {
-            let written = |threads: usize| {
-                let file = Shared::default();
-                let w = TraceWriter::to_stream_on(file.clone(), "memory", header(), threads).expect("a header");
-                let mut w = w.with_chunks_of(words);
-                batches.iter().for_each(|b| w.append(b.clone()).expect("a good batch"));
-                let totals = w.finish().expect("room");
-                (totals, std::mem::take(&mut *file.0.lock().expect("finished")))
-            };
-            let one = written(1);
-            let (_, back) = from_bytes(&one.1).expect("just written");
-            assert!(flat(&back) == flat(batches), "stream {number}, chunks of {words}");
-            for threads in [2, 5] {
-                assert!(written(threads) == one, "stream {number}, chunks of {words}, {threads} threads");
-            }
-        }
-    }
-}
-
-/// The error of the first batch that breaks the contract is that of one thread, at the latest at the end.
-#[test]
-fn several_threads_refuse_what_one_does() {
-    let good = drain(generate::program(5, 4_000));
-    let of_guest = every_guest_event().remove(0);
-    let undefined = Batch { asid: Asid(0), words: vec![block_word(77_777, 0)], ops: vec![] };
-    let twice = Op::Define { id: 0, block: block(&[(1 << 40, 4)], &[]) };
-    let twice = Batch { asid: Asid(0), words: vec![OP_BIT], ops: vec![twice] };
-    let no_event = Batch { asid: Asid(0), words: vec![OP_BIT | 5], ops: vec![] };
-    for bad in [undefined, twice, no_event, of_guest] {
-        for at in [1, good.len() / 2, good.len()] {
-            let mut batches = good.clone();
-            batches.insert(at, bad.clone());
-            batches.insert(1, Batch::new(Asid(0)));
-            batches.push(Batch { asid: Asid(0), words: vec![block_word(88_888, 0)], ops: vec![] });
-            let error = |threads: usize| {
-                let dir = folder("refused");
-                let w = TraceWriter::create_on(dir.join("t.frt"), Header::default(), threads).expect("room");
-                let mut w = w.with_chunks_of(1_000);
-                let written = batches.iter().try_for_each(|b| w.append(b.clone()));
-                let error = match written {
-                    Ok(()) => w.finish().map(|_| ()).expect_err("it is not good"),
-                    Err(error) => {
-                        assert!(w.append(Batch::new(Asid(0))).is_err() && w.finish().is_err());
-                        error
-                    }
-                };
-                assert_eq!(std::fs::read_dir(&dir).expect("there").count(), 0, "no file is left");
-                error.to_string().replace(&dir.display().to_string(), "")
-            };
-            let one = error(1);
-            [2, 3].iter().for_each(|&threads| assert_eq!(error(threads), one));
-        }
-    }
-    // Dropped on the way.
-    let dir = folder("dropped");
-    let mut w = TraceWriter::create_on(dir.join("t.frt"), Header::default(), 3).expect("room").with_chunks_of(100);
-    good.iter().take(40).for_each(|b| w.append(b.clone()).expect("good"));
-    drop(w);
-    assert_eq!(std::fs::read_dir(&dir).expect("there").count(), 0);
 }
 
 #[test]

@@ -8,3 +8,4 @@ mod corpus;
 mod drmemtrace;
 mod frt;
 mod lackey;
+mod threads;

@@ -167,6 +167,8 @@ fn pages_that_a_processor_still_uses() {
     let mut bench = two("stale=guest");
     bench.op(A, Guest::Stale { page: 0x1ff_c000_0000_0000, address: 0x77_000 });
     assert_eq!(bench.load(A, 0xffff_c000_0000_0000), (0x77, RWX, 0));
+    bench.op(A, Guest::Stale { page: 1 << 57, address: 0x77_000 });
+    assert!(bench.refusal().contains("0x200000000000000; addresses have 57 bits"), "{}", bench.refusal());
 }
 
 /// AArch64 keeps entries by ASID; TLBI with an address hits those of the ASID, and global ones.
