@@ -239,7 +239,8 @@ impl Runner<'_> {
     fn pass(&self, pass: &Pass, threads: usize, shared: &Shared) -> Outcome {
         let mut seen = 0;
         let answers = pass.run(threads, |progress| {
-            shared.work.fetch_add((progress.references - seen) * pass.width(), Ordering::Relaxed);
+            // A pass that is made twice begins anew.
+            shared.work.fetch_add(progress.references.saturating_sub(seen) * pass.width(), Ordering::Relaxed);
             seen = progress.references;
             !shared.stop.load(Ordering::Relaxed)
         });
