@@ -17,8 +17,6 @@ pub(super) const PART_WORDS: usize = 5 << 20;
 /// The columns of a chunk before compression.
 #[derive(Default)]
 pub(super) struct Chunk {
-    /// Of the file, if it is the first.
-    pub version: u32,
     pub asid: u32,
     pub records: u32,
     pub words: usize,
@@ -135,7 +133,7 @@ impl Coder {
                 let run = put_blocks(&mut self.model, words, at, self.chunk_words - *size, &mut ahead, columns, sums);
                 executed |= run.end > at;
                 self.known.program |= executed && !self.known.guests;
-                (at, *size) = (run.end, *size + run.words);
+                (at, *size) = (run.end, *size + run.end - at);
                 if let Some(why) = run.broken {
                     return Err(Stop::Broken(at, why.to_string()));
                 }
@@ -148,7 +146,7 @@ impl Coder {
                 self.chunk.words += 1;
             }
             if self.chunk.words >= self.chunk_words || self.chunk.columns.ops.len() >= CHUNK_OP_BYTES {
-                self.close(false, emit)?;
+                self.close(emit)?;
             }
         }
         if executed {
@@ -159,7 +157,7 @@ impl Coder {
         }
         self.part += words.len();
         if self.part >= self.part_words {
-            self.close(false, emit)?;
+            self.close(emit)?;
             self.part = 0;
         }
         Ok(())
@@ -196,15 +194,12 @@ impl Coder {
         Ok(())
     }
 
-    /// Passes the chunk on, if there is anything in it, and begins another. `last`: nothing follows.
-    pub fn close(&mut self, last: bool, emit: Emit) -> std::result::Result<(), Stop> {
+    /// Passes the chunk on, if there is anything in it, and begins another.
+    pub fn close(&mut self, emit: Emit) -> std::result::Result<(), Stop> {
         if self.chunk.words == 0 {
             return Ok(());
         }
         self.totals = self.sums();
-        // A trace of which nothing but starts and definitions is known may become one of a system.
-        let program = !self.known.guests && (self.known.program || last);
-        self.chunk.version = if program { PROGRAMS } else { VERSION };
         self.chunk = emit(std::mem::take(&mut self.chunk))?;
         self.chunk.begin(self.asid);
         self.model.begin_chunk();

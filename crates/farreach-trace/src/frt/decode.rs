@@ -9,9 +9,10 @@ use super::wire::Cursor;
 use farreach_types::event::NOT_EXECUTED;
 
 impl Model {
-    /// Follows one step to a block, which becomes the current block; returns its id and its counts.
+    /// Follows one step to a block, which becomes the current block; returns its id, the number of its address words,
+    /// and its counts.
     #[inline]
-    pub fn take_step(&mut self, step: u8, targets: &mut Cursor) -> Result<(u32, Shape), String> {
+    pub fn take_step(&mut self, step: u8, targets: &mut Cursor) -> Result<(u32, usize, Shape), String> {
         let next = &mut self.cells[self.current + NEXT];
         let (likely, other) = halves(*next);
         let place = match step & !STEP_PREDICTED {
@@ -33,14 +34,14 @@ impl Model {
         }
         self.current = place as usize;
         let head = &self.cells[self.current..][..HEAD];
-        let ((_, id), shape) = (halves(head[NAMES]), Shape(head[SHAPE]));
-        if halves(head[CHUNK]).0 != self.chunk {
+        let ((_, id), shape, (chunk, words)) = (halves(head[NAMES]), Shape(head[SHAPE]), halves(head[CHUNK]));
+        if chunk != self.chunk {
             self.refresh(self.current);
         }
-        Ok((id, shape))
+        Ok((id, words as usize, shape))
     }
 
-    /// Appends the addresses of the current block, `n` as predicted, to `words`.
+    /// Appends the address words of the current block, `n` as predicted, to `words`.
     #[inline]
     pub fn take_predicted(&mut self, n: usize, words: &mut Vec<u64>) {
         let states = &mut self.cells[self.current + HEAD..][..2 * n];
@@ -53,7 +54,7 @@ impl Model {
         self.address = address;
     }
 
-    /// Appends the addresses of the current block, one for each code, to `words`; references that did not happen are
+    /// Appends the address words of the current block, one for each code, to `words`; references that did not happen are
     /// subtracted from `sums`. `data` ends with eight bytes that belong to no address.
     #[inline]
     pub fn take_addresses(

@@ -50,8 +50,6 @@ impl LookAhead {
 pub(crate) struct Run {
     /// The word behind it.
     pub end: usize,
-    /// Words in the file: one for each execution and one for each data reference.
-    pub words: usize,
     /// The block at `end` breaks the contract.
     pub broken: Option<Broken>,
 }
@@ -75,7 +73,7 @@ pub(crate) fn put_blocks(
         (columns.steps.room(words.len() - from), columns.codes.room(ROOM), columns.data.room(8 * ROOM));
     let (mut coded, mut executed, mut bytes) = (0, 0, 0);
     let (mut current, mut address, mut counted) = (model.current, model.address, Totals::default());
-    let mut run = Run { end: from, words: 0, broken: None };
+    let mut run = Run { end: from, broken: None };
     while let Some(&word) = words.get(run.end).filter(|&word| word & OP_BIT == 0) {
         ahead.step(&model.by_id, &model.cells, words);
         let id = block_id(word);
@@ -85,8 +83,8 @@ pub(crate) fn put_blocks(
         };
         let head = &model.cells[place as usize..][..HEAD];
         let (names, shape, (chunk, need)) = (head[NAMES], Shape(head[SHAPE]), halves(head[CHUNK]));
-        let (refs, need) = (shape.refs(), need as usize);
-        if coded + refs > ROOM || run.words >= most {
+        let need = need as usize;
+        if coded + need > ROOM || run.end - from >= most {
             break;
         }
         let addrs = match addresses(words, run.end, need) {
@@ -112,29 +110,19 @@ pub(crate) fn put_blocks(
         shape.add_to(&mut counted);
         let cells = &mut model.cells[current + HEAD..];
         let coder =
-            Coder { codes: &mut codes[coded..coded + refs], data: &mut data[bytes..], bytes: 0, any: 0, absent: false };
-        let coder = if refs == need {
-            coder.put(&mut cells[..2 * refs], addrs.iter().copied(), &mut address)
-        } else {
-            let (states, shared) = cells[..3 * refs].split_at_mut(2 * refs);
-            let each = |&at: &u64| {
-                let (word, offset) = halves(at);
-                addrs[word as usize].wrapping_add(offset.into())
-            };
-            coder.put(states, shared.iter().map(each), &mut address)
-        };
+            Coder { codes: &mut codes[coded..coded + need], data: &mut data[bytes..], bytes: 0, any: 0, absent: false };
+        let coder = coder.put(&mut cells[..2 * need], addrs, &mut address);
         bytes += coder.bytes;
         let (any, absent) = (coder.any, coder.absent);
         if absent {
-            let absent = (0..refs).filter(|&i| codes[coded + i] == CODE_NOT_EXECUTED);
+            let absent = (0..need).filter(|&i| codes[coded + i] == CODE_NOT_EXECUTED);
             absent.for_each(|i| model.uncount(current, i, &mut counted));
         }
         // Codes that are all 0 are left out. Without a branch, as for the step.
         steps[executed] = step | if any == 0 { STEP_PREDICTED } else { 0 };
         executed += 1;
-        coded += if any == 0 { 0 } else { refs };
+        coded += if any == 0 { 0 } else { need };
         run.end += 1 + need;
-        run.words += 1 + refs;
     }
     (model.current, model.address) = (current, address);
     sums.instructions += counted.instructions;
@@ -160,11 +148,11 @@ struct Coder<'a> {
 }
 
 impl Coder<'_> {
-    /// Codes addresses against the predictions in `states`; `address` is that of the reference before.
+    /// Codes address words against the predictions in `states`; `address` is the word before.
     #[inline(always)]
-    fn put(mut self, states: &mut [u64], addrs: impl Iterator<Item = u64>, address: &mut u64) -> Self {
+    fn put(mut self, states: &mut [u64], addrs: &[u64], address: &mut u64) -> Self {
         let mut before = *address;
-        for ((addr, state), code) in addrs.zip(states.chunks_exact_mut(2)).zip(&mut *self.codes) {
+        for ((&addr, state), code) in addrs.iter().zip(states.chunks_exact_mut(2)).zip(&mut *self.codes) {
             if addr == NOT_EXECUTED {
                 *code = CODE_NOT_EXECUTED;
                 (self.any, self.absent) = (CODE_NOT_EXECUTED, true);

@@ -27,8 +27,6 @@ struct Part {
     /// Number of the first batch.
     first: u64,
     known: Known,
-    /// Nothing follows.
-    last: bool,
     chunk_words: usize,
 }
 
@@ -128,7 +126,7 @@ impl Farm {
         self.look_at_events(&batch);
         self.words += batch.words.len();
         self.batches.push(batch);
-        if self.words < self.sizes.1 || self.pass_on(false) { Ok(()) } else { Err(Stop::Gone) }
+        if self.words < self.sizes.1 || self.pass_on() { Ok(()) } else { Err(Stop::Gone) }
     }
 
     /// What coders of later parts must know. What breaks the contract is found by the coder of this one.
@@ -152,14 +150,13 @@ impl Farm {
     }
 
     /// The part goes to the next coder. False: it has ended.
-    fn pass_on(&mut self, last: bool) -> bool {
+    fn pass_on(&mut self) -> bool {
         let coder = self.parts % self.coders.len();
         let batches = std::mem::take(&mut self.batches);
         let part = Part {
             definitions: self.definitions[self.learned[coder]..self.before].to_vec(),
             first: self.first,
             known: self.known_before,
-            last,
             chunk_words: self.sizes.0,
             batches,
         };
@@ -172,7 +169,7 @@ impl Farm {
 
     /// Codes and writes the rest.
     pub fn finish(mut self) -> std::result::Result<Finished, Ended> {
-        let _ = self.pass_on(true);
+        let _ = self.pass_on();
         let (mut totals, mut processes, mut lost) = (Totals::default(), Processes::default(), false);
         for (parts, thread) in self.coders.drain(..).collect::<Vec<_>>() {
             drop(parts);
@@ -224,7 +221,7 @@ fn code(parts: &Receiver<Part>, made: &SyncSender<Made>, packer: &mut Packer) ->
         let mut batches = (part.first..).zip(&part.batches);
         let done = batches
             .try_for_each(|(number, batch)| coder.put(batch, &mut emit).map_err(|stop| (number, stop)))
-            .and_then(|()| coder.close(part.last, &mut emit).map_err(|stop| (part.first, stop)));
+            .and_then(|()| coder.close(&mut emit).map_err(|stop| (part.first, stop)));
         let told = match (done, failed) {
             (Ok(()), _) => Made::Part,
             (Err((number, Stop::Broken(word, what))), _) => Made::Broken(number, word, what),

@@ -41,16 +41,18 @@ pub const END_MAGIC: [u8; 8] = *b"FRT-END\n";
 /// 3: steps 4, 5 and 7, for executions whose addresses are all as predicted: they need no codes. Written and read in
 /// less time.
 ///
-/// 4: events of whole systems. Only traces that have them are of this version or a later one.
+/// 4: events of whole systems.
 ///
 /// 5: translations that a processor used though another had changed them.
-pub const VERSION: u32 = 5;
-/// The version of a trace without events of whole systems.
-pub(crate) const PROGRAMS: u32 = 3;
+///
+/// 6: blocks whose references share address words, which are stored once. Written and read in less time.
+pub const VERSION: u32 = 6;
 /// The first version with events of whole systems.
 pub(crate) const GUESTS_SINCE: u32 = 4;
 /// The first version with steps for executions that are as predicted.
 pub(crate) const PREDICTED_SINCE: u32 = 3;
+/// The first version with blocks whose references share address words.
+pub(crate) const SHARED_SINCE: u32 = 6;
 
 /// Most bytes of the JSON header.
 pub const MAX_HEADER_BYTES: u32 = 1 << 20;

@@ -1,12 +1,12 @@
 //! The predictions that writer and reader share: the next block from the block before it, the next address of a
-//! reference from its last address and from the address before it in the stream. Only differences from the prediction
+//! address word from its last value and from the word before it in the stream. Only differences from the prediction
 //! cost bytes.
 //!
 //! Definitions hold for the whole trace; predictions begin anew with each chunk, so that a chunk can be read with only
 //! the event columns of the chunks before it.
 //!
 //! All data that the coding of a block needs lies together in one array of cells, so that a block touches one or two
-//! cache lines: a head of [`HEAD`] cells, then the predictions of its references, two cells each. `encode` and `decode`
+//! cache lines: a head of [`HEAD`] cells, then the predictions of its address words, two cells each. `encode` and `decode`
 //! use it.
 
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(super) const NAMES: usize = 0;
 pub(super) const NEXT: usize = 1;
 /// See [`Shape`].
 pub(super) const SHAPE: usize = 2;
-/// Two halves: chunk in which the predictions were last used; address words of an execution (writer).
+/// Two halves: chunk in which the predictions were last used; address words of an execution.
 pub(super) const CHUNK: usize = 3;
 
 /// Two halves of a cell, the low one first.
@@ -77,11 +77,6 @@ impl Shape {
     pub fn stores(self) -> u64 {
         self.0 >> 40 & Shape::MASK
     }
-    /// Data references.
-    #[inline(always)]
-    pub fn refs(self) -> usize {
-        (self.loads() + self.stores()) as usize
-    }
     #[inline(always)]
     pub fn add_to(self, sums: &mut Totals) {
         sums.instructions += self.instrs();
@@ -93,9 +88,8 @@ impl Shape {
 /// All blocks of the trace and the predictions of the current chunk.
 #[derive(Debug)]
 pub(crate) struct Model {
-    /// Per block the head, then for each reference its last address, and that minus the address of the reference before
-    /// it in the stream. Where references share address words, the word and the offset of each follow. Place 0 is the
-    /// head of no block; it precedes the first block of a chunk.
+    /// Per block the head, then for each address word its last value, and that minus the word before it in the stream.
+    /// Place 0 is the head of no block; it precedes the first block of a chunk.
     pub(super) cells: Vec<u64>,
     /// Places by number; numbers begin at 1.
     pub(super) places: Vec<u32>,
@@ -107,7 +101,7 @@ pub(crate) struct Model {
     pub(super) chunk: u32,
     /// Place of the block executed last in this chunk.
     pub(super) current: usize,
-    /// Address of the reference executed last in this chunk.
+    /// The address word executed last in this chunk.
     pub(super) address: u64,
 }
 
@@ -163,15 +157,12 @@ impl Model {
                 "block {id}: all blocks together have more than {MAX_DEFINED_ITEMS} instructions and references"
             ));
         }
-        // At most three cells for each item.
+        // At most two cells for each item beside the head.
         let (number, place, words) = (self.places.len() as u32, self.cells.len() as u32, block.words());
         self.by_id.insert(id, place);
         self.places.push(place);
         self.cells.extend([cell(number, id), 0, Shape::of(block).0, cell(0, words as u32)]);
-        self.cells.resize(self.cells.len() + 2 * block.refs.len(), 0);
-        if words < block.refs.len() {
-            self.cells.extend(block.refs.iter().map(|r| cell(r.word, r.offset)));
-        }
+        self.cells.resize(self.cells.len() + 2 * words, 0);
         self.blocks.push(Arc::clone(block));
         Ok(Defined::New)
     }
@@ -187,19 +178,21 @@ impl Model {
     #[inline]
     pub(super) fn refresh(&mut self, place: usize) {
         let head = &mut self.cells[place..place + HEAD];
-        let refs = Shape(head[SHAPE]).refs();
-        head[CHUNK] = cell(self.chunk, halves(head[CHUNK]).1);
+        let (_, words) = halves(head[CHUNK]);
+        head[CHUNK] = cell(self.chunk, words);
         head[NEXT] = 0;
-        self.cells[place + HEAD..][..2 * refs].fill(0);
+        self.cells[place + HEAD..][..2 * words as usize].fill(0);
     }
 
-    /// Subtracts reference `i` of the block at `place`, which did not happen, from the sums.
+    /// Subtracts the reference of address word `word` of the block at `place`, which did not happen, from the sums.
     #[cold]
-    pub(super) fn uncount(&self, place: usize, i: usize, sums: &mut Totals) {
+    pub(super) fn uncount(&self, place: usize, word: usize, sums: &mut Totals) {
         let (number, _) = halves(self.cells[place + NAMES]);
-        match self.blocks[number as usize].refs[i].kind {
-            Kind::Store => sums.stores -= 1,
-            _ => sums.loads -= 1,
+        for r in self.blocks[number as usize].refs.iter().filter(|r| r.word as usize == word) {
+            match r.kind {
+                Kind::Store => sums.stores -= 1,
+                _ => sums.loads -= 1,
+            }
         }
     }
 }

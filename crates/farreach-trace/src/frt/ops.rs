@@ -28,6 +28,8 @@ const THREAD_EXIT: u8 = 11;
 const SWITCH: u8 = 12;
 const END: u8 = 13;
 const THP: u8 = 14;
+// 15 to 22 are events of whole systems.
+const DEFINE_SHARED: u8 = 23;
 
 /// One record of the event column.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,7 +65,8 @@ pub(crate) fn put_redefine(out: &mut Vec<u8>, number: u32) {
 impl OpState {
     /// Appends the definition of a new block.
     pub fn put_define(&mut self, out: &mut Vec<u8>, id: u32, block: &Block) {
-        out.push(DEFINE);
+        let shared = block.words() < block.refs.len();
+        out.push(if shared { DEFINE_SHARED } else { DEFINE });
         put_varint(out, zigzag(i64::from(id) - i64::from(self.next_id)));
         self.next_id = id + 1;
         put_varint(out, block.instrs.len() as u64);
@@ -76,11 +79,18 @@ impl OpState {
             }
             self.next_pc = i.pc.wrapping_add(u64::from(i.len));
         }
-        let mut after = 0;
+        let (mut after, mut words) = (0, 0);
         for r in &block.refs {
             put_varint(out, u64::from(r.after - after));
             put_varint(out, u64::from(r.size) << 1 | u64::from(r.kind == Kind::Store));
             after = r.after;
+            if shared {
+                put_varint(out, u64::from(words - r.word) << 1 | u64::from(r.offset != 0));
+                if r.offset != 0 {
+                    put_varint(out, r.offset.into());
+                }
+                words = words.max(r.word + 1);
+            }
         }
     }
 
@@ -88,7 +98,8 @@ impl OpState {
     pub fn take(&mut self, c: &mut Cursor) -> Result<Record, String> {
         let op = match c.byte()? {
             ASID => return Ok(Record::Asid(Asid(c.u32("address space")?))),
-            DEFINE => return self.take_define(c),
+            DEFINE => return self.take_define(c, false),
+            DEFINE_SHARED => return self.take_define(c, true),
             REDEFINE => return Ok(Record::Redefine(c.u32("block number")?)),
             START => {
                 let pid = c.u32("process id")?;
@@ -136,12 +147,12 @@ impl OpState {
                 n => return Err(format!("rule {n} of transparent huge pages; 0 to 2 are known")),
             }),
             tag @ guests::MACHINE..=guests::STALE => Op::Guest(self.tables.take(tag, c)?),
-            n => return Err(format!("event {n}; {ASID} to {} are known", guests::STALE)),
+            n => return Err(format!("event {n}; {ASID} to {DEFINE_SHARED} are known")),
         };
         Ok(Record::Op(op))
     }
 
-    fn take_define(&mut self, c: &mut Cursor) -> Result<Record, String> {
+    fn take_define(&mut self, c: &mut Cursor, shared: bool) -> Result<Record, String> {
         let id = i64::from(self.next_id).checked_add(unzigzag(c.varint()?));
         let id = id.and_then(|id| u32::try_from(id).ok()).filter(|&id| id < MAX_BLOCKS);
         let id = id.ok_or(format!("a block id that is not below {MAX_BLOCKS}"))?;
@@ -164,14 +175,24 @@ impl OpState {
             })
             .collect();
         let instrs = instrs?;
-        let mut after = 0u32;
+        let (mut after, mut words) = (0u32, 0u32);
         let refs: Result<Box<[DataRef]>, String> = (0..refs)
-            .map(|word| {
+            .map(|_| {
                 let step = c.u32("distance")?;
                 after = after.checked_add(step).ok_or("a reference stands past all instructions")?;
                 let packed = c.varint()?;
                 let size = u32::try_from(packed >> 1).map_err(|_| "the size of a reference does not fit 32 bits")?;
-                Ok(DataRef::new(after, if packed & 1 == 1 { Kind::Store } else { Kind::Load }, size, word as u32))
+                let kind = if packed & 1 == 1 { Kind::Store } else { Kind::Load };
+                let (mut word, mut offset) = (words, 0);
+                if shared {
+                    let back = c.varint()?;
+                    word = u32::try_from(back >> 1).ok().and_then(|back| words.checked_sub(back)).ok_or_else(|| {
+                        format!("block {id}: a reference shares a word {} back, of {words}", back >> 1)
+                    })?;
+                    offset = if back & 1 == 1 { c.u32("offset")? } else { 0 };
+                }
+                words = words.max(word + 1);
+                Ok(DataRef { after, kind, size, word, offset })
             })
             .collect();
         let block = Block { instrs, refs: refs? };

@@ -223,6 +223,9 @@ impl FrtReader {
                 self.chunk.asid = asid;
                 return Ok(None);
             }
+            Record::Define { block, .. } if self.version < SHARED_SINCE && block.words() < block.refs.len() => {
+                return Err(format!("a block with shared address words; version {} has none", self.version));
+            }
             Record::Define { id, block } => {
                 if let Defined::Again(_) = self.model.define(id, &block)? {
                     return Err(format!("block {id} is defined twice"));
@@ -271,9 +274,8 @@ impl FrtReader {
             if predicted && self.version < PREDICTED_SINCE {
                 return Err(unknown_step(step));
             }
-            let (id, shape) = self.model.take_step(step, &mut targets)?;
+            let (id, n, shape) = self.model.take_step(step, &mut targets)?;
             at[TARGETS] = targets.at;
-            let n = shape.refs();
             batch.words.push(block_word(id, n));
             shape.add_to(sums);
             executed = true;

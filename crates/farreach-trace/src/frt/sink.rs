@@ -36,7 +36,6 @@ pub(super) struct Packer(zstd::bulk::Compressor<'static>);
 
 /// A chunk as it is stored, but for its number and its hash.
 pub(super) struct Packed {
-    version: u32,
     head: ChunkHead,
     payload: Vec<u8>,
 }
@@ -67,7 +66,7 @@ impl Packer {
                 payload.extend_from_slice(stored);
             }
         }
-        Ok(Packed { version: chunk.version, head, payload })
+        Ok(Packed { head, payload })
     }
 }
 
@@ -93,12 +92,12 @@ impl Sink {
     }
 
     /// Everything before the first chunk, unless it is there.
-    pub fn begin(&mut self, version: u32) -> io::Result<()> {
+    pub fn begin(&mut self) -> io::Result<()> {
         if self.at > 0 {
             return Ok(());
         }
         let mut prefix = Vec::from(MAGIC);
-        prefix.extend_from_slice(&version.to_le_bytes());
+        prefix.extend_from_slice(&VERSION.to_le_bytes());
         prefix.extend_from_slice(&(self.json.len() as u32).to_le_bytes());
         prefix.extend_from_slice(&self.json);
         prefix.extend_from_slice(&xxh3_64(&prefix).to_le_bytes());
@@ -107,8 +106,8 @@ impl Sink {
 
     /// The next chunk.
     pub fn chunk(&mut self, chunk: Packed) -> io::Result<()> {
-        let Packed { version, head, payload } = chunk;
-        self.begin(version)?;
+        let Packed { head, payload } = chunk;
+        self.begin()?;
         let head = ChunkHead { number: self.index.len() as u32, ..head };
         let bytes = head.to_bytes();
         let mut hash = Xxh3::new();
@@ -130,7 +129,7 @@ impl Sink {
     }
 
     fn end(&mut self, totals: &Totals) -> io::Result<()> {
-        self.begin(PROGRAMS)?;
+        self.begin()?;
         let index_at = self.at;
         let mut index = Vec::from(INDEX_TAG);
         index.extend_from_slice(&(self.index.len() as u32).to_le_bytes());

@@ -80,7 +80,7 @@ impl Here {
     /// Writes the rest.
     fn finish(mut self) -> std::result::Result<Finished, Ended> {
         // The last chunk is whole; what may have ended the second thread is found below.
-        let _ = self.code(|coder, emit| coder.close(true, emit));
+        let _ = self.code(|coder, emit| coder.close(emit));
         let sink = self.end()?;
         Ok((sink, self.coder.totals, std::mem::take(&mut self.coder.processes)))
     }

@@ -239,10 +239,10 @@ fn lengths_are_bounded_before_memory_is_taken() {
 #[test]
 fn another_version_is_refused() {
     let mut bytes = to_bytes(&[]);
-    for version in [0, 6] {
+    for version in [0, 7] {
         bytes[8] = version;
         let e = from_bytes(&bytes).expect_err("unknown").to_string();
-        assert!(e.contains(&format!("version {version};")) && e.contains("reads versions 1 to 5"), "{e}");
+        assert!(e.contains(&format!("version {version};")) && e.contains("reads versions 1 to 6"), "{e}");
     }
 }
 
@@ -274,50 +274,51 @@ pub fn every_guest_event() -> Vec<Batch> {
     vec![batch]
 }
 
-fn version(bytes: &[u8]) -> u32 {
-    u32::from_le_bytes(bytes[8..12].try_into().expect("four"))
-}
-
 #[test]
 fn events_of_systems_come_back() {
     let system = drain(generate::system(1, 20_000));
     for batches in [every_guest_event(), system] {
         let bytes = to_bytes(&batches);
-        assert_eq!(version(&bytes), 5);
         assert_eq!(flat(&from_bytes(&bytes).expect("just written").1), flat(&batches));
     }
 }
 
-/// Files of programs are those of before.
+/// The same file, which claims another version.
+fn of_version(version: u8, mut bytes: Vec<u8>) -> Vec<u8> {
+    let header = 16 + u32::from_le_bytes(bytes[12..16].try_into().expect("four")) as usize;
+    bytes[8] = version;
+    let hash = xxhash_rust::xxh3::xxh3_64(&bytes[..header]);
+    bytes[header..header + 8].copy_from_slice(&hash.to_le_bytes());
+    bytes
+}
+
+/// A block of four references with two address words, run twice.
+fn sharing() -> Vec<Batch> {
+    let on = |after, kind, word, offset| DataRef { after, kind, size: 8, word, offset };
+    let refs = [on(1, Kind::Load, 0, 8), on(1, Kind::Store, 1, 0), on(2, Kind::Store, 0, 0), on(2, Kind::Load, 0, 120)];
+    let instrs = [Instr { pc: 0x1000, len: 4 }, Instr { pc: 0x1004, len: 4 }].into();
+    let mut batch = Batch::new(Asid(0));
+    batch.push_op(Op::Define { id: 7, block: Arc::new(Block { instrs, refs: refs.into() }) });
+    batch.push_block(7, &[0x5000, NOT_EXECUTED]);
+    batch.push_block(7, &[0x6ff8, 0x7000]);
+    vec![batch]
+}
+
 #[test]
-fn only_systems_have_the_last_version() {
-    let start = Op::Start { pid: 1, parent: None, program: "".into() };
-    let mut only = Batch::new(Asid(0));
-    only.push_op(start);
-    for batches in [vec![], vec![only], small(), drain(generate::program(1, 10))] {
-        assert_eq!(version(&to_bytes(&batches)), 3);
-    }
-    // In chunks of any size: a system begins with a start, as a program does.
-    let system = drain(generate::system(2, 300));
-    for words in [1, 2, 100] {
-        let file = Shared::default();
-        let w = TraceWriter::to_stream(file.clone(), "memory", header()).expect("a header");
-        let mut w = w.with_chunks_of(words);
-        system.iter().for_each(|b| w.write(b).expect("a good batch"));
-        w.finish().expect("room");
-        let bytes = file.0.lock().expect("finished");
-        assert_eq!(version(&bytes), 5, "{words}");
-        assert_eq!(flat(&from_bytes(&bytes).expect("just written").1), flat(&system));
-    }
+fn words_that_references_share_come_back() {
+    let bytes = to_bytes(&sharing());
+    let mut reader = FrtReader::new(Input::from_stream(Box::new(Cursor::new(bytes.clone())), "memory").unwrap()).unwrap();
+    let back: Vec<Batch> = std::iter::from_fn(|| reader.next_batch().expect("just written")).collect();
+    assert_eq!(flat(&back), flat(&sharing()));
+    let totals = reader.totals();
+    assert_eq!((totals.instructions, totals.loads, totals.stores), (4, 4, 3), "one store did not happen");
+    let e = from_bytes(&of_version(5, bytes)).expect_err("a block of version 6").to_string();
+    assert!(e.contains("shared address words; version 5 has none") && e.contains("chunk 0"), "{e}");
 }
 
 #[test]
 fn earlier_versions_have_no_events_of_systems() {
-    let mut bytes = to_bytes(&every_guest_event());
-    let header = 16 + u32::from_le_bytes(bytes[12..16].try_into().expect("four")) as usize;
-    bytes[8] = 3;
-    let hash = xxhash_rust::xxh3::xxh3_64(&bytes[..header]);
-    bytes[header..header + 8].copy_from_slice(&hash.to_le_bytes());
+    let bytes = of_version(3, to_bytes(&every_guest_event()));
     let e = from_bytes(&bytes).expect_err("an event of version 4").to_string();
     assert!(e.contains("an event of a whole system; version 3 has none"), "{e}");
     // A program that has begun becomes no system.
@@ -343,11 +344,7 @@ fn traces_of_version_1_are_read() {
 /// Steps for executions that are as predicted came with version 3.
 #[test]
 fn earlier_versions_know_four_steps() {
-    let mut bytes = to_bytes(&drain(generate::program(1, 400)));
-    let header = 16 + u32::from_le_bytes(bytes[12..16].try_into().expect("four")) as usize;
-    bytes[8] = 2;
-    let hash = xxhash_rust::xxh3::xxh3_64(&bytes[..header]);
-    bytes[header..header + 8].copy_from_slice(&hash.to_le_bytes());
+    let bytes = of_version(2, to_bytes(&drain(generate::program(1, 400))));
     let e = from_bytes(&bytes).expect_err("a step of version 3").to_string();
     assert!(e.contains("; 0 to 3 are known") && e.contains("chunk 0"), "{e}");
 }
