@@ -293,6 +293,7 @@ impl RegionLifetimes {
                 }
             }
             Op::Define { .. }
+            | Op::Pages
             | Op::Advise { .. }
             | Op::Thp(_)
             | Op::Guest(_)

@@ -20,7 +20,8 @@
 //! * a reference to end within the [`GUEST_ADDRESS_BITS`];
 //! * words of page tables to be aligned and in one frame, tags and exceptions to be those of the instruction set.
 //!
-//! Definitions belong to the trace, not to an address space: they may stand anywhere before their use.
+//! Definitions belong to the trace, not to an address space: they may stand anywhere before their use. So does the mark
+//! of a page trace, which stands before all else.
 
 use hashbrown::{HashMap, HashSet};
 use serde::Serialize;
@@ -250,11 +251,14 @@ impl Checker {
             if word & OP_BIT != 0 {
                 let op = batch.op(word).map_err(|why| why.to_string())?;
                 *self.events.entry(name(op)).or_default() += 1;
-                if let Op::Define { id, block } = op {
-                    self.define(*id, block)?;
-                } else {
-                    self.op(batch.asid, op)?;
-                    alive = None;
+                match op {
+                    Op::Define { id, block } => self.define(*id, block)?,
+                    Op::Pages if self.spaces.is_empty() => {}
+                    Op::Pages => return Err("the mark of a page trace stands behind events or references".into()),
+                    op => {
+                        self.op(batch.asid, op)?;
+                        alive = None;
+                    }
                 }
                 self.processes.see(batch.asid, Some(op));
                 *at += 1;
@@ -383,7 +387,7 @@ impl Checker {
             (None, _) => {}
         }
         match op {
-            Op::Define { .. } | Op::Start { .. } => unreachable!("handled before"),
+            Op::Define { .. } | Op::Pages | Op::Start { .. } => unreachable!("handled before"),
             Op::Fork { child } => {
                 let program = Arc::clone(&self.spaces[at].space.program);
                 let (current, threads) = (self.spaces[at].current, self.spaces[at].threads.is_some());
@@ -453,6 +457,7 @@ fn range(what: &str, start: u64, len: u64, may_be_empty: bool) -> std::result::R
 pub(crate) fn name(op: &Op) -> &'static str {
     match op {
         Op::Define { .. } => "define",
+        Op::Pages => "pages",
         Op::Start { .. } => "start",
         Op::Fork { .. } => "fork",
         Op::Map(_) => "map",

@@ -8,7 +8,7 @@ use super::check::{Report, check};
 use super::{Header, Opened, Totals, TraceWriter};
 use crate::partial::Partial;
 use farreach_types::error::{Error, Result};
-use farreach_types::event::{Blocks, Item, Kind};
+use farreach_types::event::{Blocks, Item, Kind, Op};
 
 /// What `trace info` shows.
 #[derive(Clone, Debug, Serialize)]
@@ -130,7 +130,7 @@ pub fn to_lackey(mut opened: Opened, out: impl Write, file: &str) -> Result<Lack
     let mut blocks = Blocks::default();
     let mut text = LackeyText::default();
     let mut asid = None;
-    let mut failed = None;
+    let (mut failed, mut pages) = (None, false);
     let io = |source| Error::Io { file: file.to_owned(), source };
     while let Some(batch) = opened.source.next_batch()? {
         text.space_changes_left_out += u64::from(asid.is_some_and(|a| a != batch.asid));
@@ -146,13 +146,17 @@ pub fn to_lackey(mut opened: Opened, out: impl Write, file: &str) -> Result<Lack
                     };
                     writeln!(out, "{kind} {:08x},{}", a.addr, a.size)
                 }
+                Item::Op(Op::Pages) => {
+                    pages = true;
+                    Ok(())
+                }
                 Item::Op(op) => {
-                    text.events_left_out += u64::from(!matches!(op, farreach_types::event::Op::Define { .. }));
+                    text.events_left_out += u64::from(!matches!(op, Op::Define { .. }));
                     Ok(())
                 }
             };
             failed = written.err();
-            failed.is_none()
+            failed.is_none() && !pages
         });
         expanded.map_err(|e| Error::Trace {
             file: opened.info.file.clone(),
@@ -161,6 +165,13 @@ pub fn to_lackey(mut opened: Opened, out: impl Write, file: &str) -> Result<Lack
         })?;
         if let Some(source) = failed.take() {
             return Err(io(source));
+        }
+        if pages {
+            return Err(Error::Trace {
+                file: opened.info.file.clone(),
+                place: "its first event".into(),
+                what: "this is a page trace: it has no addresses within pages, and the text must have them".into(),
+            });
         }
     }
     out.flush().map_err(io)?;

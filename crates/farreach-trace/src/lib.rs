@@ -21,6 +21,7 @@ pub mod fuzz;
 pub mod generate;
 pub mod input;
 mod lackey;
+mod pages;
 mod partial;
 mod pipe;
 pub mod relocate;
@@ -35,6 +36,7 @@ pub use convert::{LackeyText, Summary, recover, summarize, to_frt, to_lackey, to
 pub use dealt::Dealt;
 pub use frt::{FrtReader, Header, Totals, TraceWriter};
 pub use input::Input;
+pub use pages::Pages;
 pub use partial::Partial;
 pub use pipe::{Arrival, Pipe, is_pipe};
 pub use relocate::{Relocated, Relocator};

@@ -223,6 +223,10 @@ impl Relocator {
         if let Op::Define { id, block } = op {
             return self.blocks.define(*id, block).map_err(|why| format!("block {id}: {why}"));
         }
+        if *op == Op::Pages {
+            out.push_op(Op::Pages);
+            return Ok(());
+        }
         let size = self.size;
         let space = self.spaces.entry(asid).or_default();
         match op {

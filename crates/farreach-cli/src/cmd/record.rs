@@ -11,6 +11,7 @@ use farreach_live::room::room;
 use farreach_live::{Report, Watch};
 use farreach_machine::Progress;
 use farreach_report::format::{bytes, counted, huge_page_words};
+use farreach_trace::Pages;
 use farreach_trace::frt::{Header, TraceWriter};
 use farreach_types::Error;
 use farreach_types::count::parse_count;
@@ -18,10 +19,10 @@ use farreach_types::counts::HugePageWords;
 use farreach_types::event::{Batch, Source};
 use farreach_workloads::Recording;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, sync_channel};
 
 /// Run a program and store its trace.
 #[derive(Args)]
@@ -45,10 +46,14 @@ pub struct RecordArgs {
 pub struct TraceArgs {
     /// The trace file.
     #[arg(long, short, value_name = "FILE")]
-    output: PathBuf,
+    pub output: PathBuf,
     /// Stop after N instructions, such as 300M (the piece of the stream in which they are reached is stored whole).
     #[arg(long, value_name = "N", value_parser = parse_count::<1>, allow_negative_numbers = true)]
-    limit: Option<u64>,
+    pub limit: Option<u64>,
+    /// Store a page trace: only the pages of data references, for machines that look at nothing else. It is several times
+    /// smaller, and simulated in less than half the time; results are the same.
+    #[arg(long)]
+    pub pages_only: bool,
 }
 
 /// Runs the command; the exit status is the program's.
@@ -59,7 +64,7 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
 /// Records what `recorded` makes.
 pub fn write(args: &TraceArgs, recorded: impl FnOnce() -> Result<Recorded>) -> Result<ExitCode> {
     let recorded = recorded()?;
-    let stored = store(&args.output, args.limit, recorded.header()?, || Ok(recorded.start()?.into()))?;
+    let stored = store(args, recorded.header()?, || Ok(recorded.start()?.into()))?;
     Ok(status(&stored, |report| recorded.exit_code(report)))
 }
 
@@ -89,14 +94,19 @@ pub fn coders(limit: Option<u64>) -> usize {
     room().map_or(most, |room| most.min((room.left / ROOM) as usize)).max(1)
 }
 
+/// Batches that wait.
+struct Queue(Receiver<Batch>);
+
+impl Source for Queue {
+    fn next_batch(&mut self) -> Result<Option<Batch>, Error> {
+        Ok(self.0.recv().ok())
+    }
+}
+
 /// Records what is started into a file, after a check that the file can be written.
-pub fn store(
-    output: &Path,
-    limit: Option<u64>,
-    header: Header,
-    start: impl FnOnce() -> Result<Recording>,
-) -> Result<Stored> {
+pub fn store(args: &TraceArgs, header: Header, start: impl FnOnce() -> Result<Recording>) -> Result<Stored> {
     let _signals = Watch::begin(); // until the file is whole
+    let (output, limit) = (&args.output, args.limit);
     needs_file(output, "--output")?;
     let mut writer = TraceWriter::create_on(output, header, coders(limit))?;
     let mut recorder = start()?;
@@ -107,7 +117,9 @@ pub fn store(
     let written = (AtomicU64::new(0), AtomicU64::new(0));
     let (report, totals, limited) = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("encoder".into()).spawn_scoped(scope, || {
-            for batch in work {
+            let mut work: Box<dyn Source> =
+                if args.pages_only { Box::new(Pages::new(Queue(work))) } else { Box::new(Queue(work)) };
+            while let Some(batch) = work.next_batch()? {
                 writer.append(batch)?;
                 let totals = writer.totals();
                 written.0.store(totals.instructions, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use farreach_report::format::clean;
 use farreach_trace::check::{Report, Space};
-use farreach_trace::{Opened, Summary, open_trace, recover, summarize, to_frt, to_lackey_file};
+use farreach_trace::{Opened, Pages, Summary, open_trace, recover, summarize, to_frt, to_lackey_file};
 use farreach_types::addr::Bytes;
 use farreach_types::plural::with_noun;
 
@@ -40,7 +40,8 @@ enum Action {
     #[command(after_help = "Examples:\n  \
         valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | farreach trace convert - -o ls.frt\n  \
         farreach trace convert --to lackey ls.frt | head\n  \
-        farreach trace convert --recover killed.frt.4711-0.partial -o killed.frt")]
+        farreach trace convert --recover killed.frt.4711-0.partial -o killed.frt\n  \
+        farreach trace convert --pages-only cc1.frt -o cc1-pages.frt")]
     Convert {
         #[command(flatten)]
         input: TraceFile,
@@ -53,6 +54,10 @@ enum Action {
         /// Make a whole farreach trace of what can be read of a cut or damaged one, and say where it ends
         #[arg(long)]
         recover: bool,
+        /// Write a page trace: only the pages of data references, for machines that look at nothing else. It is several
+        /// times smaller, and simulated in less than half the time; results are the same
+        #[arg(long)]
+        pages_only: bool,
     },
 }
 
@@ -121,19 +126,27 @@ pub fn run(args: TraceArgs) -> Result<()> {
                 None => Ok(()),
             }
         }
-        Action::Convert { input, output, to: To::Frt, recover } => to_trace(&input, output, recover),
+        Action::Convert { input, output, to: To::Frt, recover, pages_only } => {
+            to_trace(&input, output, recover, pages_only)
+        }
         Action::Convert { recover: true, .. } => {
             bail!("--recover makes a farreach trace; convert that one to text afterwards")
+        }
+        Action::Convert { pages_only: true, .. } => {
+            bail!("--pages-only makes a farreach trace; text has all addresses")
         }
         Action::Convert { input, output, .. } => to_text(&input, &output.unwrap_or_else(|| "-".to_owned())),
     }
 }
 
-fn to_trace(input: &TraceFile, output: Option<String>, recovering: bool) -> Result<()> {
+fn to_trace(input: &TraceFile, output: Option<String>, recovering: bool, pages_only: bool) -> Result<()> {
     let Some(output) = output else {
         bail!("a farreach trace is no text: name a file with -o FILE, or say -o - for standard output");
     };
-    let opened = input.open()?;
+    let mut opened = input.open()?;
+    if pages_only {
+        opened.source = Box::new(Pages::new(opened.source));
+    }
     let threads = coders(None);
     let (totals, ended_by) =
         if recovering { recover(opened, &output, threads)? } else { (to_frt(opened, &output, threads)?, None) };

@@ -2,6 +2,7 @@
 
 use super::common::{needs_file, note, own_path, print, whole};
 use super::progress::{Display, Goal};
+use super::record::TraceArgs;
 use anyhow::{Result, ensure};
 use clap::Args;
 use farreach_live::Watch;
@@ -134,7 +135,8 @@ pub fn run(args: WorkloadsArgs) -> Result<ExitCode> {
             let prepared = workloads::command(name, &kernel_spec, &own_path()?)?;
             super::program::check(&prepared.command)?;
             let header = farreach_workloads::header(&prepared.command)?;
-            let report = super::record::store(&output, args.limit, header, || Ok(prepared.record()?))?;
+            let to = TraceArgs { output, limit: args.limit, pages_only: false };
+            let report = super::record::store(&to, header, || Ok(prepared.record()?))?;
             Ok(super::record::status(&report, super::program::exit_code))
         }
         (None, _) => {

@@ -349,6 +349,13 @@ impl LineEngine {
         if let Op::Define { id, block } = op {
             return self.program.define(*id, block).map_err(|e| format!("block {id}: {e}"));
         }
+        if *op == Op::Pages {
+            let machine = self.instances.first().map_or("", |instance| &instance.name);
+            return Err(format!(
+                "{machine}: it looks at the lines of references, and this is a page trace, which has \
+                                their pages alone; record the program without --pages-only"
+            ));
+        }
         self.process_counts.follow(asid, op)?;
         self.flush().map_err(|e| e.to_string())?;
         let whole_system = self.follow_guest(asid, op)?;

@@ -96,7 +96,8 @@ impl PageEngine {
                             sizes of its pages itself; use `farreach sim` with machines on placement = guest"
                     .into());
             }
-            Op::Start { .. }
+            Op::Pages
+            | Op::Start { .. }
             | Op::Protect { .. }
             | Op::Advise { .. }
             | Op::Thp(_)

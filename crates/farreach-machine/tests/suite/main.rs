@@ -12,6 +12,7 @@ mod kernel_segment;
 mod midgard;
 mod mmu;
 mod nested;
+mod page_traces;
 mod pages;
 mod passes;
 mod relocate;

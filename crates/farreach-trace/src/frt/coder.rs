@@ -58,7 +58,7 @@ impl Known {
         match op {
             Op::Guest(_) if self.program && !self.guests => return false,
             Op::Guest(_) => self.guests = true,
-            Op::Define { .. } | Op::Start { .. } => {}
+            Op::Define { .. } | Op::Pages | Op::Start { .. } => {}
             _ => self.program = true,
         }
         true
@@ -187,7 +187,7 @@ impl Coder {
             self.totals.blocks += 1;
         } else {
             put_op(column, op, &mut self.op_state)?;
-            self.totals.ops += 1;
+            self.totals.ops += u64::from(*op != Op::Pages);
         }
         self.chunk.columns.steps.push(STEP_OP);
         self.chunk.records += 1;

@@ -30,6 +30,7 @@ const END: u8 = 13;
 const THP: u8 = 14;
 // 15 to 22 are events of whole systems.
 const DEFINE_SHARED: u8 = 23;
+const PAGES: u8 = 24;
 
 /// One record of the event column.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -130,6 +131,7 @@ impl OpState {
                 };
                 Op::Advise { start, len, advice }
             }
+            PAGES => Op::Pages,
             THREAD_START => Op::ThreadStart { thread: c.u32("thread")? },
             THREAD_EXIT => Op::ThreadExit { thread: c.u32("thread")? },
             SWITCH => Op::Switch { thread: c.u32("thread")? },
@@ -147,7 +149,7 @@ impl OpState {
                 n => return Err(format!("rule {n} of transparent huge pages; 0 to 2 are known")),
             }),
             tag @ guests::MACHINE..=guests::STALE => Op::Guest(self.tables.take(tag, c)?),
-            n => return Err(format!("event {n}; {ASID} to {DEFINE_SHARED} are known")),
+            n => return Err(format!("event {n}; {ASID} to {PAGES} are known")),
         };
         Ok(Record::Op(op))
     }
@@ -209,6 +211,7 @@ pub(crate) fn put_op(out: &mut Vec<u8>, op: &Op, state: &mut OpState) -> Result<
     };
     match op {
         Op::Define { .. } => unreachable!("definitions have a coder of their own"),
+        Op::Pages => put(PAGES, &[]),
         Op::Start { pid, parent, program } => {
             fits(program)?;
             put(START, &[u64::from(*pid), parent.map_or(0, |p| u64::from(p.0) + 1)]);

@@ -242,8 +242,11 @@ impl FrtReader {
             Record::Op(Op::Guest(_)) if self.version < GUESTS_SINCE => {
                 return Err(format!("an event of a whole system; version {} has none", self.version));
             }
+            Record::Op(Op::Pages) if self.version < SHARED_SINCE => {
+                return Err(format!("the mark of a page trace; version {} has none", self.version));
+            }
             Record::Op(op) => {
-                self.totals.ops += 1;
+                self.totals.ops += u64::from(op != Op::Pages);
                 op
             }
         };

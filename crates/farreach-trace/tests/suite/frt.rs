@@ -307,7 +307,8 @@ fn sharing() -> Vec<Batch> {
 #[test]
 fn words_that_references_share_come_back() {
     let bytes = to_bytes(&sharing());
-    let mut reader = FrtReader::new(Input::from_stream(Box::new(Cursor::new(bytes.clone())), "memory").unwrap()).unwrap();
+    let mut reader =
+        FrtReader::new(Input::from_stream(Box::new(Cursor::new(bytes.clone())), "memory").unwrap()).unwrap();
     let back: Vec<Batch> = std::iter::from_fn(|| reader.next_batch().expect("just written")).collect();
     assert_eq!(flat(&back), flat(&sharing()));
     let totals = reader.totals();

@@ -110,6 +110,9 @@ pub enum Op {
         /// The block.
         block: Arc<Block>,
     },
+    /// The stream is a page trace: only the pages of data references are those of the program, and which of them touch
+    /// two. Addresses within pages are not. Before all but definitions, and of the whole stream.
+    Pages,
     /// The first event of an address space that no `Fork` announced: the first program, and each exec.
     Start {
         /// Process id of the operating system, for display.

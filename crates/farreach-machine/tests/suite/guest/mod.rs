@@ -5,6 +5,7 @@ mod segment;
 mod system;
 
 use crate::common::{Outcome, lab, run_batches};
+use crate::page_traces::paged;
 use farreach_machine::{Lab, MachineSpec, Options, PageLab, Preset, TrapLab};
 use farreach_types::counts::{ContextCounts, Lookups};
 use farreach_types::event::{Batch, Guest, Invalidate};
@@ -101,6 +102,21 @@ fn random_systems_of_several_processors_are_counted_alike() {
         assert!(reasons.iter().any(|reason| reason.contains(why)), "{why}");
     }
     check(&presets, 10..12, 3);
+}
+
+#[test]
+fn page_traces_of_systems_are_counted_alike() {
+    let (presets, _) = presets(2);
+    let presets: Vec<&str> = presets.iter().map(String::as_str).filter(|name| !name.starts_with("sv97")).collect();
+    let batches = system::stream(10, 2, 300);
+    for some in presets.chunks(16) {
+        let (truth, other) = (run(some, &batches), run(some, &paged(&batches, 1)));
+        assert_eq!(truth.result.workload, other.result.workload);
+        for (one, other) in truth.result.machines.iter().zip(&other.result.machines) {
+            assert_eq!(one, other, "{}", one.name);
+        }
+        assert_eq!(truth.entries, other.entries);
+    }
 }
 
 #[test]
