@@ -23,7 +23,7 @@ fn kernels(references: u64) -> Vec<Vec<Batch>> {
         let kernel = kernel(name).unwrap();
         drain(kernel.source(&Settings { size: kernel.small_size, references, seed: 3 }).unwrap())
     };
-    ["gups", "kv", "lzw", "dense"].map(source).into()
+    ["gups", "kv", "lzw", "anneal"].map(source).into()
 }
 
 /// Executions of blocks.
@@ -114,7 +114,9 @@ fn machines_count_the_same_or_refuse_it() {
         let spec = farreach_machine::MachineSpec::parse(machine, 0).unwrap();
         spec.to_toml().contains("placement = \"guest\"")
     };
-    let pages: Vec<&str> = pages.into_iter().filter(|machine| !guest(machine)).collect();
+    // With checks, pages of 1 GB take half a minute.
+    let fit = |machine: &&str| !guest(machine) && *machine != "ds13/1g";
+    let pages: Vec<&str> = pages.into_iter().filter(fit).collect();
     let random = seeds(1).map(|seed| programs(seed + 60, 700).0);
     for batches in random.chain([kernels(2_000).swap_remove(1)]) {
         // Some need fetches before all else.
