@@ -167,6 +167,7 @@ def record(
     output: PathLike,
     *,
     limit: Optional[Count] = None,
+    pages_only: bool = False,
     cwd: Optional[PathLike] = None,
     stdin: Stream = None,
     stdout: Stream = None,
@@ -177,6 +178,7 @@ def record(
         command: the program and its arguments.
         output: the trace file.
         limit: stop after so many instructions, such as "300M".
+        pages_only: a page trace, for machines that look at pages alone: smaller, and simulated faster.
         cwd: directory in which the program starts.
         stdin: file that is its standard input; or as for `subprocess.run`.
         stdout: file that its standard output goes to; or as for `subprocess.run`.
@@ -187,18 +189,26 @@ def record(
     Raises:
         CommandError: the program cannot be recorded. Its own exit status is no error.
     """
-    recorded(command, output, limit, cwd, stdin, stdout)
+    recorded(command, output, limit, cwd, stdin, stdout, pages_only)
     return Trace(output)
 
 
 def recorded(
-    command: Command, output: PathLike, limit: Optional[Count], cwd: Optional[PathLike], stdin: Stream, stdout: Stream
+    command: Command,
+    output: PathLike,
+    limit: Optional[Count],
+    cwd: Optional[PathLike],
+    stdin: Stream,
+    stdout: Stream,
+    pages_only: bool = False,
 ) -> int:
     """Stores the trace of a program and returns its exit status, as a shell would say it."""
     words = words_of(command)
     line = [_command.command(), "record", "--output", os.path.abspath(output)]
     if (number := count_of("limit", limit)) is not None:
         line += ["--limit", str(number)]
+    if pages_only:
+        line.append("--pages-only")
     with contextlib.ExitStack() as opened:
         streams = [
             opened.enter_context(open(stream, mode)) if isinstance(stream, (str, os.PathLike)) else stream

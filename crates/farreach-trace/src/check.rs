@@ -166,7 +166,9 @@ pub fn check(source: &mut dyn Source) -> Result<Report> {
 #[derive(Default)]
 pub struct Checker {
     by_id: ByBlock,
-    blocks: Vec<Known>,
+    known: Vec<Known>,
+    /// As many, in the same order.
+    blocks: Vec<(Arc<Block>, Half)>,
     spaces: Vec<Watched>,
     by_asid: HashMap<Asid, usize>,
     any_start: bool,
@@ -179,13 +181,14 @@ pub struct Checker {
     violation: Option<Violation>,
 }
 
+/// What an execution of a block counts. Small, because a program has more blocks than fit the nearest caches.
+#[derive(Clone, Copy)]
+#[repr(align(16))]
 struct Known {
-    block: Arc<Block>,
-    words: usize,
-    instrs: u64,
-    loads: u64,
-    stores: u64,
-    half: Half,
+    words: u32,
+    instrs: u32,
+    loads: u32,
+    stores: u32,
 }
 
 #[derive(Default)]
@@ -272,22 +275,22 @@ impl Checker {
                 }
             };
             let id = block_id(word);
-            let known = self.by_id.get(id).ok_or_else(|| Broken::UndefinedBlock { id }.to_string())?;
-            let known = &self.blocks[known as usize];
+            let number = self.by_id.get(id).ok_or_else(|| Broken::UndefinedBlock { id }.to_string())? as usize;
+            let known = self.known[number];
             let end = match &self.system {
                 Some(system) => {
-                    system.runs(known.half).map_err(|why| format!("block {id}: {why}"))?;
+                    system.runs(self.blocks[number].1).map_err(|why| format!("block {id}: {why}"))?;
                     guests::END
                 }
                 None => u64::MAX,
             };
-            let addrs = addresses(words, *at, known.words).map_err(|why| why.to_string())?;
+            let addrs = addresses(words, *at, known.words as usize).map_err(|why| why.to_string())?;
             let space = &mut self.spaces[space].space;
-            space.instructions += known.instrs;
-            space.loads += known.loads;
-            space.stores += known.stores;
+            space.instructions += u64::from(known.instrs);
+            space.loads += u64::from(known.loads);
+            space.stores += u64::from(known.stores);
             if addrs.iter().any(|&a| a >= end - u64::from(MAX_REF_BYTES + MAX_SPREAD)) {
-                for (r, addr) in known.block.data(addrs) {
+                for (r, addr) in self.blocks[number].0.data(addrs) {
                     if addr == NOT_EXECUTED {
                         self.not_executed += 1;
                         match r.kind {
@@ -313,15 +316,19 @@ impl Checker {
             return Err(format!("block id {id} is not below {MAX_BLOCKS}"));
         }
         if let Some(known) = self.by_id.get(id) {
-            let same = self.blocks[known as usize].block == *block;
+            let same = self.blocks[known as usize].0 == *block;
             return if same { Ok(()) } else { Err(format!("block {id} is defined twice, differently")) };
         }
         block.validate().map_err(|why| format!("block {id}: {why}"))?;
-        let stores = block.refs.iter().filter(|r| r.kind == Kind::Store).count() as u64;
-        let (instrs, loads) = (block.instrs.len() as u64, block.refs.len() as u64 - stores);
+        let fits = |what: &str, n: usize| {
+            u32::try_from(n).map_err(|_| format!("block {id} has {n} {what}; fewer than 2^32 are allowed"))
+        };
+        let stores = block.refs.iter().filter(|r| r.kind == Kind::Store).count() as u32;
         self.by_id.insert(id, self.blocks.len() as u32);
-        let half = Half::of(block);
-        self.blocks.push(Known { block: Arc::clone(block), words: block.words(), instrs, loads, stores, half });
+        // It has fewer than 2^31 references.
+        let (words, loads) = (block.words() as u32, block.refs.len() as u32 - stores);
+        self.known.push(Known { words, instrs: fits("instructions", block.instrs.len())?, loads, stores });
+        self.blocks.push((Arc::clone(block), Half::of(block)));
         Ok(())
     }
 

@@ -7,6 +7,7 @@
 //! Must not know who consumes a stream: no machine, no operating system, no hardware. It provides events and blocks as
 //! [`farreach_types::event`] defines them, and an error names file, place and value.
 
+mod ahead;
 mod assemble;
 mod chain;
 mod champsim;

@@ -215,6 +215,9 @@ fn info_text(s: &Summary) -> String {
         let each = s.bytes_per_reference.map_or(String::new(), |b| format!(", {b:.4} bytes per reference"));
         lines.push(("size", format!("{} bytes{each}", Bytes(bytes))));
     }
+    if s.report.events.contains_key("pages") {
+        lines.push(("addresses", "of pages alone: a page trace".to_owned()));
+    }
     if let Some(system) = &s.report.system {
         let processors = with_noun(system.processors.into(), "processor");
         let (name, memory) = (system.arch.name(), Bytes(system.memory));
@@ -226,7 +229,13 @@ fn info_text(s: &Summary) -> String {
     if s.report.not_executed > 0 {
         lines.push(("not executed", format!("{} conditional references", s.report.not_executed)));
     }
-    let events: Vec<_> = s.report.events.iter().filter(|e| *e.0 != "define").map(|(k, n)| format!("{n} {k}")).collect();
+    let events: Vec<_> = s
+        .report
+        .events
+        .iter()
+        .filter(|e| !["define", "pages"].contains(e.0))
+        .map(|(k, n)| format!("{n} {k}"))
+        .collect();
     if !events.is_empty() {
         lines.push(("events", events.join(", ")));
     }

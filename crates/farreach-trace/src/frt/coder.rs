@@ -1,10 +1,11 @@
 //! Codes batches into chunks.
 
 use super::columns::Columns;
-use super::encode::{LookAhead, put_blocks};
+use super::encode::{prefetch, put_blocks};
 use super::model::{Defined, Model, STEP_OP};
 use super::ops::{OpState, put_asid, put_op, put_redefine};
 use super::*;
+use crate::ahead::LookAhead;
 use crate::tally::Processes;
 use farreach_types::addr::Asid;
 use farreach_types::event::{Batch, Block, OP_BIT, Op};
@@ -125,7 +126,7 @@ impl Coder {
         }
         self.change_asid(batch.asid);
         let words = &batch.words[..];
-        let mut ahead = LookAhead::new(&self.model, words);
+        let mut ahead = LookAhead::new(words, |id| prefetch(&self.model, id));
         let (mut at, mut executed) = (0, false);
         while at < words.len() {
             if words[at] & OP_BIT == 0 {
@@ -138,7 +139,7 @@ impl Coder {
                     return Err(Stop::Broken(at, why.to_string()));
                 }
             } else {
-                ahead.step(&self.model.by_id, &self.model.cells, words);
+                ahead.step(words, |id| prefetch(&self.model, id));
                 let op = batch.op(words[at]).map_err(|why| Stop::Broken(at, why.to_string()))?;
                 self.put_op(op).map_err(|what| Stop::Broken(at, what))?;
                 self.processes.see(batch.asid, Some(op));

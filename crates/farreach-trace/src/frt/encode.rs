@@ -5,44 +5,25 @@ use prefetch_index::prefetch_index;
 
 use super::columns::Columns;
 use super::model::{
-    BASES, CHUNK, CODE_NOT_EXECUTED, HEAD, Model, NAMES, NEXT, SHAPE, STEP_LIKELY, STEP_OTHER, STEP_PREDICTED,
-    STEP_TARGET, Shape, cell, halves,
+    BASES, CODE_NOT_EXECUTED, Model, NAMES, SHAPE, STEP_LIKELY, STEP_OTHER, STEP_PREDICTED, STEP_TARGET, Shape, WORDS,
+    halves,
 };
 use super::wire::put_varint;
 use super::{MAX_BLOCK_ITEMS, Totals};
-use crate::tally::ByBlock;
-use farreach_types::event::{Broken, NOT_EXECUTED, OP_BIT, addresses, block_id, words_behind};
+use crate::ahead::LookAhead;
+use farreach_types::event::{Broken, NOT_EXECUTED, OP_BIT, addresses, block_id};
 
-/// Number of items that the look-ahead is in front.
-const AHEAD: usize = 8;
 /// Codes for which room is made at a time: at least those of the largest block.
 const ROOM: usize = 2 * MAX_BLOCK_ITEMS;
 
-/// Prefetches the cells of the blocks that are coded soon: those of a large program do not fit the cache.
-pub(crate) struct LookAhead {
-    at: usize,
-}
-
-impl LookAhead {
-    pub fn new(model: &Model, words: &[u64]) -> LookAhead {
-        let mut ahead = LookAhead { at: 0 };
-        (0..AHEAD).for_each(|_| ahead.step(&model.by_id, &model.cells, words));
-        ahead
-    }
-
-    /// Advances by one item.
-    #[inline(always)]
-    pub fn step(&mut self, by_id: &ByBlock, cells: &[u64], words: &[u64]) {
-        let Some(&word) = words.get(self.at) else { return };
-        self.at += 1;
-        if word & OP_BIT == 0 {
-            self.at += words_behind(word);
-            if let Some(place) = by_id.get(block_id(word)) {
-                prefetch_index(cells, place as usize);
-                // Most blocks end in the next cache line.
-                prefetch_index(cells, place as usize + HEAD + 4);
-            }
-        }
+/// Prefetches what the coding of this block needs.
+#[inline(always)]
+pub(crate) fn prefetch(model: &Model, id: u32) {
+    if let Some(number) = model.by_id.get(id) {
+        let place = model.heads[number as usize].place as usize;
+        prefetch_index(&model.cells, place);
+        // Most blocks end in the next cache line.
+        prefetch_index(&model.cells, place + WORDS + 4);
     }
 }
 
@@ -75,15 +56,15 @@ pub(crate) fn put_blocks(
     let (mut current, mut address, mut counted) = (model.current, model.address, Totals::default());
     let mut run = Run { end: from, broken: None };
     while let Some(&word) = words.get(run.end).filter(|&word| word & OP_BIT == 0) {
-        ahead.step(&model.by_id, &model.cells, words);
+        ahead.step(words, |id| prefetch(model, id));
         let id = block_id(word);
-        let Some(place) = model.by_id.get(id) else {
+        let Some(number) = model.by_id.get(id) else {
             run.broken = Some(Broken::UndefinedBlock { id });
             break;
         };
-        let head = &model.cells[place as usize..][..HEAD];
-        let (names, shape, (chunk, need)) = (head[NAMES], Shape(head[SHAPE]), halves(head[CHUNK]));
-        let need = need as usize;
+        let head = model.heads[number as usize];
+        let about = &model.cells[head.place as usize..][..WORDS];
+        let (shape, need) = (Shape(about[SHAPE]), halves(about[NAMES]).1 as usize);
         if coded + need > ROOM || run.end - from >= most {
             break;
         }
@@ -95,20 +76,20 @@ pub(crate) fn put_blocks(
             }
         };
         // Without a branch: the processor could not predict it.
-        let next = &mut model.cells[current + NEXT];
-        let (likely, other) = halves(*next);
-        let step = if place == other { STEP_OTHER } else { STEP_TARGET };
-        let step = if place == likely { STEP_LIKELY } else { step };
-        *next = if place == likely { *next } else { cell(place, likely) };
+        let next = &mut model.heads[current as usize].next;
+        let [likely, other] = *next;
+        let step = if number == other { STEP_OTHER } else { STEP_TARGET };
+        let step = if number == likely { STEP_LIKELY } else { step };
+        *next = if number == likely { *next } else { [number, likely] };
         if step == STEP_TARGET {
-            put_varint(&mut columns.targets, u64::from(halves(names).0));
+            put_varint(&mut columns.targets, number.into());
         }
-        current = place as usize;
-        if chunk != model.chunk {
+        current = number;
+        if head.chunk != model.chunk {
             model.refresh(current);
         }
         shape.add_to(&mut counted);
-        let cells = &mut model.cells[current + HEAD..];
+        let cells = &mut model.cells[head.place as usize + WORDS..];
         let coder =
             Coder { codes: &mut codes[coded..coded + need], data: &mut data[bytes..], bytes: 0, any: 0, absent: false };
         let coder = coder.put(&mut cells[..2 * need], addrs, &mut address);
@@ -116,7 +97,7 @@ pub(crate) fn put_blocks(
         let (any, absent) = (coder.any, coder.absent);
         if absent {
             let absent = (0..need).filter(|&i| codes[coded + i] == CODE_NOT_EXECUTED);
-            absent.for_each(|i| model.uncount(current, i, &mut counted));
+            absent.for_each(|i| model.uncount(id, i, &mut counted));
         }
         // Codes that are all 0 are left out. Without a branch, as for the step.
         steps[executed] = step | if any == 0 { STEP_PREDICTED } else { 0 };

@@ -5,9 +5,9 @@
 //! Definitions hold for the whole trace; predictions begin anew with each chunk, so that a chunk can be read with only
 //! the event columns of the chunks before it.
 //!
-//! All data that the coding of a block needs lies together in one array of cells, so that a block touches one or two
-//! cache lines: a head of [`HEAD`] cells, then the predictions of its address words, two cells each. `encode` and `decode`
-//! use it.
+//! What follows a block stands in its [`Head`]. All else that the coding of a block needs lies together in one array of
+//! cells, so that a block touches one or two cache lines: two cells about the block, then the predictions of its address
+//! words, two cells each. `encode` and `decode` use it.
 
 use std::sync::Arc;
 
@@ -30,16 +30,24 @@ pub(super) const BASES: u8 = 9;
 /// Address code of a reference that did not happen.
 pub(super) const CODE_NOT_EXECUTED: u8 = 2 * BASES;
 
-/// Cells of the head of a block.
-pub(super) const HEAD: usize = 4;
-/// Two halves: number in the file, id in the stream.
+/// Where the predictions of a block's address words begin.
+pub(super) const WORDS: usize = 2;
+/// Two halves: id in the stream, address words of an execution.
 pub(super) const NAMES: usize = 0;
-/// Places of the last two blocks that followed, newest first; 0 is none.
-pub(super) const NEXT: usize = 1;
 /// See [`Shape`].
-pub(super) const SHAPE: usize = 2;
-/// Two halves: chunk in which the predictions were last used; address words of an execution.
-pub(super) const CHUNK: usize = 3;
+pub(super) const SHAPE: usize = 1;
+
+/// What follows a block, and where its cells are. Small, because finding the next block waits for it.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(16))]
+pub(super) struct Head {
+    /// Numbers of the last two blocks that followed, newest first; 0 is none.
+    pub next: [u32; 2],
+    /// Chunk in which the predictions were last used.
+    pub chunk: u32,
+    /// Its first cell.
+    pub place: u32,
+}
 
 /// Two halves of a cell, the low one first.
 #[inline(always)]
@@ -88,19 +96,19 @@ impl Shape {
 /// All blocks of the trace and the predictions of the current chunk.
 #[derive(Debug)]
 pub(crate) struct Model {
-    /// Per block the head, then for each address word its last value, and that minus the word before it in the stream.
-    /// Place 0 is the head of no block; it precedes the first block of a chunk.
+    /// By number; numbers begin at 1. Number 0 is no block; it precedes the first block of a chunk.
+    pub(super) heads: Vec<Head>,
+    /// Per block [`NAMES`] and [`SHAPE`], then for each address word its last value, and that minus the word before it
+    /// in the stream.
     pub(super) cells: Vec<u64>,
-    /// Places by number; numbers begin at 1.
-    pub(super) places: Vec<u32>,
-    blocks: Vec<Arc<Block>>,
-    /// Places by id.
+    pub(super) blocks: Vec<Arc<Block>>,
+    /// Numbers by id.
     pub(super) by_id: ByBlock,
     items: usize,
     /// Counts chunks from 1, so that fresh blocks (0) are always out of date.
     pub(super) chunk: u32,
-    /// Place of the block executed last in this chunk.
-    pub(super) current: usize,
+    /// Number of the block executed last in this chunk.
+    pub(super) current: u32,
     /// The address word executed last in this chunk.
     pub(super) address: u64,
 }
@@ -114,8 +122,8 @@ pub(crate) enum Defined {
 impl Model {
     pub fn new() -> Model {
         Model {
-            cells: vec![0; HEAD],
-            places: vec![0],
+            heads: vec![Head { next: [0; 2], chunk: 0, place: 0 }],
+            cells: vec![0; WORDS],
             blocks: vec![Arc::default()],
             by_id: ByBlock::default(),
             items: 0,
@@ -130,7 +138,7 @@ impl Model {
         self.chunk += 1;
         self.current = 0;
         self.address = 0;
-        self.cells[NEXT] = 0;
+        self.heads[0].next = [0; 2];
     }
 
     /// Adds a definition.
@@ -138,8 +146,7 @@ impl Model {
         if id >= MAX_BLOCKS {
             return Err(format!("block id {id} is not below {MAX_BLOCKS}"));
         }
-        if let Some(place) = self.by_id.get(id) {
-            let (number, _) = halves(self.cells[place as usize + NAMES]);
+        if let Some(number) = self.by_id.get(id) {
             if self.blocks[number as usize] != *block {
                 return Err(format!("block {id} is defined twice, differently"));
             }
@@ -157,11 +164,11 @@ impl Model {
                 "block {id}: all blocks together have more than {MAX_DEFINED_ITEMS} instructions and references"
             ));
         }
-        // At most two cells for each item beside the head.
-        let (number, place, words) = (self.places.len() as u32, self.cells.len() as u32, block.words());
-        self.by_id.insert(id, place);
-        self.places.push(place);
-        self.cells.extend([cell(number, id), 0, Shape::of(block).0, cell(0, words as u32)]);
+        // At most two cells for each item, so that 31 bits are enough.
+        let (number, place, words) = (self.heads.len() as u32, self.cells.len() as u32, block.words());
+        self.by_id.insert(id, number);
+        self.heads.push(Head { next: [0; 2], chunk: 0, place });
+        self.cells.extend([cell(id, words as u32), Shape::of(block).0]);
         self.cells.resize(self.cells.len() + 2 * words, 0);
         self.blocks.push(Arc::clone(block));
         Ok(Defined::New)
@@ -169,30 +176,37 @@ impl Model {
 
     /// The block with this number in the file.
     pub fn block(&self, number: u32) -> Option<(u32, &Arc<Block>)> {
-        let place = *self.places.get(number as usize).filter(|_| number != 0)?;
-        let (_, id) = halves(self.cells[place as usize + NAMES]);
+        let head = self.heads.get(number as usize).filter(|_| number != 0)?;
+        let (id, _) = halves(self.cells[head.place as usize + NAMES]);
         Some((id, &self.blocks[number as usize]))
     }
 
-    /// Gives the block at `place` fresh predictions, as this chunk has not executed it yet.
-    #[inline]
-    pub(super) fn refresh(&mut self, place: usize) {
-        let head = &mut self.cells[place..place + HEAD];
-        let (_, words) = halves(head[CHUNK]);
-        head[CHUNK] = cell(self.chunk, words);
-        head[NEXT] = 0;
-        self.cells[place + HEAD..][..2 * words as usize].fill(0);
+    /// See [`refresh`].
+    pub(super) fn refresh(&mut self, number: u32) {
+        refresh(&mut self.heads[number as usize], &mut self.cells, self.chunk);
     }
 
-    /// Subtracts the reference of address word `word` of the block at `place`, which did not happen, from the sums.
-    #[cold]
-    pub(super) fn uncount(&self, place: usize, word: usize, sums: &mut Totals) {
-        let (number, _) = halves(self.cells[place + NAMES]);
-        for r in self.blocks[number as usize].refs.iter().filter(|r| r.word as usize == word) {
-            match r.kind {
-                Kind::Store => sums.stores -= 1,
-                _ => sums.loads -= 1,
-            }
-        }
+    /// See [`uncount`].
+    pub(super) fn uncount(&self, id: u32, word: usize, sums: &mut Totals) {
+        uncount(&self.by_id, &self.blocks, id, word, sums);
+    }
+}
+
+/// Gives a block fresh predictions, as this chunk has not executed it yet.
+#[inline(never)]
+pub(super) fn refresh(head: &mut Head, cells: &mut [u64], chunk: u32) {
+    (head.next, head.chunk) = ([0; 2], chunk);
+    let place = head.place as usize;
+    let (_, words) = halves(cells[place + NAMES]);
+    cells[place + WORDS..][..2 * words as usize].fill(0);
+}
+
+/// Subtracts the reference of address word `word` of the block with this id, which did not happen, from the sums.
+#[cold]
+pub(super) fn uncount(by_id: &ByBlock, blocks: &[Arc<Block>], id: u32, word: usize, sums: &mut Totals) {
+    let number = by_id.get(id).expect("it is executed");
+    for r in blocks[number as usize].refs.iter().filter(|r| r.word as usize == word) {
+        let count = if r.kind == Kind::Store { &mut sums.stores } else { &mut sums.loads };
+        *count -= 1;
     }
 }

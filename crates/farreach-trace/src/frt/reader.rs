@@ -2,8 +2,8 @@
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::decode::unknown_step;
-use super::model::{Defined, Model, STEP_OP, STEP_PREDICTED};
+use super::decode::Targets;
+use super::model::{Defined, Model, STEP_OP};
 use super::ops::{OpState, Record};
 use super::wire::Cursor;
 use super::*;
@@ -11,7 +11,7 @@ use crate::input::Bytes;
 use crate::tally::Processes;
 use farreach_types::addr::Asid;
 use farreach_types::error::Error;
-use farreach_types::event::{Batch, Op, Source, block_word};
+use farreach_types::event::{Batch, Op, Source};
 use farreach_types::plural::with_noun;
 
 /// A batch is returned once it has this many words: small enough for a second-level cache.
@@ -57,8 +57,9 @@ struct Open {
     offset: u64,
     asid: Asid,
     columns: [Vec<u8>; COLUMNS],
-    /// How far each column was read.
+    /// How far each column was read, but for the targets.
     at: [usize; COLUMNS],
+    targets: Targets,
     op_state: OpState,
     words: u64,
     records: u64,
@@ -199,6 +200,9 @@ impl FrtReader {
         self.chunk.offset = self.at;
         self.chunk.asid = Asid(head.asid);
         self.chunk.at = [0; COLUMNS];
+        let Open { targets, columns, .. } = &mut self.chunk;
+        let read = targets.read(&columns[TARGETS]);
+        read.map_err(|what| self.damaged(what))?;
         self.chunk.op_state = OpState::default();
         (self.chunk.words, self.chunk.records, self.chunk.sums) = (0, 0, Totals::default());
         self.index.push(IndexEntry {
@@ -261,9 +265,10 @@ impl FrtReader {
         batch.words.reserve(BATCH_WORDS + 64);
         let mut executed = false;
         while batch.words.len() < BATCH_WORDS && self.chunk.at[STEPS] < self.chunk.columns[STEPS].len() {
-            let step = self.chunk.columns[STEPS][self.chunk.at[STEPS]];
-            self.chunk.at[STEPS] += 1;
-            if step == STEP_OP {
+            let Open { columns, at, targets, sums, .. } = &mut self.chunk;
+            let steps = &columns[STEPS][at[STEPS]..];
+            if steps[0] == STEP_OP {
+                at[STEPS] += 1;
                 match self.take_record()? {
                     Some(op) => batch.push_op(op),
                     None if batch.words.is_empty() => batch.asid = self.chunk.asid,
@@ -271,25 +276,10 @@ impl FrtReader {
                 }
                 continue;
             }
-            let Open { columns, at, sums, .. } = &mut self.chunk;
-            let mut targets = Cursor::at(&columns[TARGETS], at[TARGETS]);
-            let predicted = step & STEP_PREDICTED != 0;
-            if predicted && self.version < PREDICTED_SINCE {
-                return Err(unknown_step(step));
-            }
-            let (id, n, shape) = self.model.take_step(step, &mut targets)?;
-            at[TARGETS] = targets.at;
-            batch.words.push(block_word(id, n));
-            shape.add_to(sums);
+            let [_, steps_at, _, codes_at, data_at] = at;
+            let (codes, data) = ((&columns[CODES][..], codes_at), (&columns[DATA][..], data_at));
+            *steps_at += self.model.take_run(steps, self.version, targets, codes, data, &mut batch.words, sums)?;
             executed = true;
-            if predicted {
-                self.model.take_predicted(n, &mut batch.words);
-                continue;
-            }
-            let codes =
-                columns[CODES].get(at[CODES]..at[CODES] + n).ok_or("the column of address codes ends too early")?;
-            at[CODES] += n;
-            self.model.take_addresses(codes, &columns[DATA], &mut at[DATA], &mut batch.words, sums)?;
         }
         if batch.words.len() < BATCH_WORDS / 2 {
             // Where address spaces change often, batches are small, and consumers that keep them should not keep room
@@ -331,7 +321,7 @@ impl FrtReader {
 
     /// Whether the chunk is read to its end; if so, checks the counts of its head.
     fn close_chunk(&mut self) -> Result<()> {
-        let Open { head, columns, at, sums, words, records, .. } = &self.chunk;
+        let Open { head, columns, at, targets, sums, words, records, .. } = &self.chunk;
         let whole = self.state == State::Inside;
         let done = if whole { at[STEPS] == columns[STEPS].len() } else { at[OPS] == columns[OPS].len() };
         if !done {
@@ -340,10 +330,18 @@ impl FrtReader {
         let wrong = if *records != u64::from(head.records) {
             Some(format!("it has {} and claims {}", with_noun(*records, "event"), head.records))
         } else if whole {
-            let left = (0..COLUMNS).find(|&i| at[i] + if i == DATA { 8 } else { 0 } != columns[i].len());
+            let left = (0..COLUMNS).find(|&i| match i {
+                TARGETS => targets.left() > 0,
+                DATA => at[i] + 8 != columns[i].len(),
+                _ => at[i] != columns[i].len(),
+            });
             let counts = (*words, sums.instructions, sums.loads, sums.stores);
             let claims = (u64::from(head.words), head.instructions, head.loads, head.stores);
-            left.map(|i| format!("column {i} has {} bytes too many", columns[i].len() - at[i])).or_else(|| {
+            let too_many = |i: usize| match i {
+                TARGETS => format!("column {i} has {} too many", with_noun(targets.left() as u64, "target")),
+                _ => format!("column {i} has {} bytes too many", columns[i].len() - at[i]),
+            };
+            left.map(too_many).or_else(|| {
                 (counts != claims).then(|| format!("its counts are {counts:?}, its head claims {claims:?}"))
             })
         } else {

@@ -7,10 +7,12 @@
 
 mod paths;
 
+use crate::ahead::LookAhead;
 use farreach_types::addr::{Asid, BASE_SHIFT};
 use farreach_types::error::Result;
 use farreach_types::event::{Batch, Block, ById, NOT_EXECUTED, OP_BIT, Op, Source, block_id, words_behind};
 use paths::{Paths, Piece, Step};
+use prefetch_index::prefetch_index;
 use std::sync::Arc;
 
 /// A batch is passed on once it has this many words.
@@ -56,8 +58,10 @@ impl<S: Source> Pages<S> {
             self.out.push_op(Op::Pages);
         }
         let words = &batch.words[..];
+        let mut ahead = LookAhead::new(words, |id| prefetch_index(self.pieces.slots(), id as usize));
         let mut at = 0;
         while let Some(&word) = words.get(at) {
+            ahead.step(words, |id| prefetch_index(self.pieces.slots(), id as usize));
             if word & OP_BIT != 0 {
                 match batch.op(word).map_err(|why| batch.broken(at, why))? {
                     Op::Define { id, block } => {

@@ -11,6 +11,7 @@
 use farreach_types::addr::BASE_SHIFT;
 use farreach_types::event::{Batch, Block, ById, DataRef, Kind, MAX_SPREAD, NOT_EXECUTED, Op};
 use hashbrown::HashMap;
+use prefetch_index::prefetch_index;
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ const OFTEN: [u16; 8] = [1 << 10, 1 << 10, 1 << 10, 1 << 10, 1 << 11, 1 << 12, 1
 const COUNTERS: usize = 1 << 20;
 
 /// A reference of a block that is part of paths.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct PieceRef {
     word: u8,
     offset: u8,
@@ -43,18 +44,27 @@ struct PieceRef {
     past: u8,
 }
 
-/// A block of the source.
+/// References of a piece that are in its first cache line.
+const INLINE_REFS: usize = 8;
+
+/// A block of the source. What each execution needs is in one cache line.
+#[repr(C, align(64))]
 pub(super) struct Piece {
-    id: u32,
-    block: Arc<Block>,
-    words: usize,
-    /// Its references, if it can be part of a path.
-    refs: Option<Box<[PieceRef]>>,
-    /// The page that it fetches from, if it can be part of a path.
-    page: u64,
-    counts: Counts,
     /// The path that last began with it, with its edge; 0 is none.
-    begins: Cell<(u128, u32)>,
+    begins: Cell<(Edge, u32)>,
+    /// The page that it fetches from.
+    page: u64,
+    id: u32,
+    words: u32,
+    /// Its references, if it can be part of a path and they are few.
+    first: [PieceRef; INLINE_REFS],
+    many: u8,
+    /// It can be part of a path.
+    fits: bool,
+    counts: Counts,
+    /// Its references, if they are more.
+    all: Box<[PieceRef]>,
+    block: Arc<Block>,
     /// Its number in the page trace as a block by itself, plus one; 0 is none.
     alone: Cell<u32>,
 }
@@ -93,14 +103,27 @@ impl Piece {
             && block.refs.iter().all(|r| r.size <= MAX_SPREAD);
         // All that is shared is within MAX_SPREAD, so it fits.
         let small = |r: &DataRef| PieceRef { word: r.word as u8, offset: r.offset as u8, past: (r.size - 1) as u8 };
-        let refs = fits.then(|| block.refs.iter().map(small).collect());
-        let words = block.words();
-        Piece { id, block, words, refs, page, counts, begins: Cell::new((0, 0)), alone: Cell::new(0) }
+        let (mut first, mut all, mut many) = ([PieceRef::default(); INLINE_REFS], Box::default(), 0);
+        if fits && block.refs.len() > INLINE_REFS {
+            all = block.refs.iter().map(small).collect();
+        } else if fits {
+            many = block.refs.len() as u8;
+            first.iter_mut().zip(&block.refs).for_each(|(to, r)| *to = small(r));
+        }
+        let words = block.words() as u32;
+        let (begins, alone) = (Cell::new((0, ROOT)), Cell::new(0));
+        Piece { begins, page, id, words, first, many, fits, counts, all, block, alone }
     }
 
     /// Address words of an execution.
+    #[inline(always)]
     pub fn words(&self) -> usize {
-        self.words
+        self.words as usize
+    }
+
+    #[inline(always)]
+    fn refs(&self) -> &[PieceRef] {
+        if self.all.is_empty() { &self.first[..self.many.into()] } else { &self.all }
     }
 }
 
@@ -128,8 +151,19 @@ struct Node {
     /// Its number in the page trace plus one; 0 while it was never executed.
     id: u32,
     counts: Counts,
-    /// The edge that was followed last, its block and where it leads.
-    last: (Edge, u32, u32),
+}
+
+/// An edge that was followed, its block, and where it leads.
+#[derive(Clone, Copy)]
+struct Followed(Edge, u32, u32);
+
+/// The edges of a path that were followed last, newest first.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Recent([Followed; 2]);
+
+impl Recent {
+    const NONE: Recent = Recent([Followed(0, u32::MAX, ROOT); 2]);
 }
 
 /// The path without blocks.
@@ -138,6 +172,8 @@ const ROOT: u32 = 0;
 /// The tree, and the path that is followed.
 pub(super) struct Paths {
     nodes: Vec<Node>,
+    /// Of each of them.
+    recent: Vec<Recent>,
     edges: HashMap<(u32, u32, Edge), u32, foldhash::fast::FixedState>,
     counters: Box<[u16]>,
     /// See [`OFTEN`].
@@ -155,10 +191,9 @@ pub(super) struct Paths {
 
 impl Paths {
     pub fn new() -> Paths {
-        let root =
-            Node { before: ROOT, piece: 0, edge: 0, id: 0, counts: Counts::default(), last: (0, u32::MAX, ROOT) };
         Paths {
-            nodes: vec![root],
+            nodes: vec![Node { before: ROOT, piece: 0, edge: 0, id: 0, counts: Counts::default() }],
+            recent: vec![Recent::NONE],
             edges: HashMap::default(),
             counters: vec![0; COUNTERS].into(),
             often: OFTEN,
@@ -173,18 +208,18 @@ impl Paths {
     /// The path goes on with an execution of this block, if it can.
     #[inline]
     pub fn follow(&mut self, piece: &Piece, addrs: &[u64]) -> Step {
-        let Some(refs) = &piece.refs else { return Step::Ended };
-        if self.current != ROOT && piece.page != self.page {
+        if !piece.fits || self.current != ROOT && piece.page != self.page {
             return Step::Ended;
         }
         let had = self.words.len();
-        let Some(edge) = self.edge(refs, addrs) else {
+        let Some(edge) = self.edge(piece.refs(), addrs) else {
             self.words.truncate(had);
             return Step::Ended;
         };
         match self.next(piece, edge) {
             Some(next) => {
                 (self.current, self.page) = (next, piece.page);
+                prefetch_index(&self.recent, next as usize);
                 Step::Followed
             }
             None => {
@@ -229,9 +264,13 @@ impl Paths {
                 return Some(node);
             }
         } else {
-            let (of, by, node) = self.nodes[self.current as usize].last;
-            if of == edge && by == piece.id {
-                return Some(node);
+            let Recent([newest, before]) = &mut self.recent[self.current as usize];
+            if newest.0 == edge && newest.1 == piece.id {
+                return Some(newest.2);
+            }
+            if before.0 == edge && before.1 == piece.id {
+                std::mem::swap(newest, before);
+                return Some(newest.2);
             }
         }
         let found = self.edges.get(&(self.current, piece.id, edge)).copied();
@@ -239,7 +278,8 @@ impl Paths {
         if begins {
             piece.begins.set((edge, next));
         } else {
-            self.nodes[self.current as usize].last = (edge, piece.id, next);
+            let Recent([newest, before]) = &mut self.recent[self.current as usize];
+            (*newest, *before) = (Followed(edge, piece.id, next), *newest);
         }
         Some(next)
     }
@@ -266,8 +306,8 @@ impl Paths {
         }
         self.items = items;
         let next = self.nodes.len() as u32;
-        let last = (0, u32::MAX, ROOT);
-        self.nodes.push(Node { before: self.current, piece: piece.id, edge, id: 0, counts, last });
+        self.nodes.push(Node { before: self.current, piece: piece.id, edge, id: 0, counts });
+        self.recent.push(Recent::NONE);
         self.edges.insert((self.current, piece.id, edge), next);
         Some(next)
     }

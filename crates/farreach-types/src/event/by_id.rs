@@ -27,6 +27,11 @@ impl<T> ById<T> {
     fn get_sparse(&self, id: u32) -> Option<&T> {
         self.sparse.get(&id)
     }
+    /// The array of dense ids, by id, for prefetches.
+    #[inline(always)]
+    pub fn slots(&self) -> &[Option<T>] {
+        &self.dense
+    }
     /// Inserts a value at an id that has none.
     pub fn insert(&mut self, id: u32, value: T) {
         let at = id as usize;
