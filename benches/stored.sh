@@ -23,7 +23,10 @@ measure() {
   { time "$@" >"$dir/out" 2>"$dir/err"; } 2>>"$dir/$name.times" ||
     { cat "$dir/err" >&2; echo "stored.sh: failed: $*" >&2; exit 1; }
 }
-median() { sort -g "$dir/$1.times" | awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'; }
+median() {
+  sort -g "$dir/$1.times" |
+    awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'
+}
 
 for ((round = 1; round <= rounds; round++)); do
   echo "round $round of $rounds, load $(cut -d' ' -f1 /proc/loadavg)" >&2

@@ -1,4 +1,5 @@
-//! The blocks that are executed soon, to prefetch what is known of them: that of a large program does not fit the cache.
+//! The blocks that are executed soon, to prefetch what is known of them: that of a large program does not fit the
+//! nearest caches.
 
 use farreach_types::event::{OP_BIT, block_id, words_behind};
 

@@ -36,17 +36,20 @@ impl Found {
     }
 }
 
-/// The blocks that a chunk jumps to.
+/// The blocks that a chunk jumps to, and the steps that it may have.
 #[derive(Default)]
 pub(super) struct Targets {
+    /// See [`known_steps`].
+    known: u32,
     /// Their numbers, and one more for a jump behind the last.
     numbers: Vec<u32>,
     at: usize,
 }
 
 impl Targets {
-    /// Reads the column.
-    pub fn read(&mut self, column: &[u8]) -> Result<(), String> {
+    /// Reads the column of a chunk in a file of this version.
+    pub fn read(&mut self, column: &[u8], version: u32) -> Result<(), String> {
+        self.known = known_steps(version);
         self.numbers.clear();
         self.at = 0;
         let mut cursor = Cursor::at(column, 0);
@@ -117,13 +120,12 @@ fn undefined(number: u32, defined: usize, ended: bool) -> String {
 }
 
 impl Model {
-    /// Takes steps up to one that is no execution, [`RUN`] at most: appends the executions to `words`, and adds what they
-    /// count to `sums`. `codes` and `data` are columns, the latter with eight bytes more at its end, with how far they are
-    /// read. Returns how many steps it took.
+    /// Takes steps up to one that is no execution, [`RUN`] at most: appends the executions to `words`, and adds what
+    /// they count to `sums`. `codes` and `data` are columns, the latter with eight bytes more at its end, with how far
+    /// they are read. Returns how many steps it took.
     pub(super) fn take_run(
         &mut self,
         steps: &[u8],
-        version: u32,
         targets: &mut Targets,
         (codes, codes_at): (&[u8], &mut usize),
         (data, data_at): (&[u8], &mut usize),
@@ -137,7 +139,7 @@ impl Model {
         let mut follower = Follower {
             heads,
             chunk: self.chunk,
-            known: known_steps(version),
+            known: targets.known,
             targets: &targets.numbers,
             jumps: targets.at,
             current: self.current,

@@ -201,7 +201,7 @@ impl FrtReader {
         self.chunk.asid = Asid(head.asid);
         self.chunk.at = [0; COLUMNS];
         let Open { targets, columns, .. } = &mut self.chunk;
-        let read = targets.read(&columns[TARGETS]);
+        let read = targets.read(&columns[TARGETS], self.version);
         read.map_err(|what| self.damaged(what))?;
         self.chunk.op_state = OpState::default();
         (self.chunk.words, self.chunk.records, self.chunk.sums) = (0, 0, Totals::default());
@@ -278,7 +278,7 @@ impl FrtReader {
             }
             let [_, steps_at, _, codes_at, data_at] = at;
             let (codes, data) = ((&columns[CODES][..], codes_at), (&columns[DATA][..], data_at));
-            *steps_at += self.model.take_run(steps, self.version, targets, codes, data, &mut batch.words, sums)?;
+            *steps_at += self.model.take_run(steps, targets, codes, data, &mut batch.words, sums)?;
             executed = true;
         }
         if batch.words.len() < BATCH_WORDS / 2 {

@@ -141,7 +141,7 @@ impl<S: Source> Source for Pages<S> {
         if !rest.is_empty() {
             return Ok(Some(rest));
         }
-        std::mem::replace(&mut self.ended, Some(Ok(()))).unwrap_or(Ok(())).map(|()| None)
+        self.ended.replace(Ok(())).unwrap_or(Ok(())).map(|()| None)
     }
 }
 
