@@ -97,7 +97,7 @@ fn mark() -> Batch {
 fn machines_count_the_same_or_refuse_it() {
     let machines: Vec<&str> = Preset::all_of("all").into_iter().map(|preset| preset.name).collect();
     let (pages, lines): (Vec<_>, Vec<_>) =
-        machines.into_iter().partition(|machine| match lab(&[machine], false, 1).feed(&mark()) {
+        machines.into_iter().partition(|machine| match lab(&[machine], false, 1).feed(mark()) {
             Ok(_) => true,
             Err(why) => {
                 let why = why.to_string();
