@@ -26,7 +26,7 @@ class Event:
     #: Number of the address space.
     pid: int
     #: `start`, `map`, `unmap`, `remap`, `protect`, `advise`, `fork`, `thread_start`, `thread_exit`, `switch`, `end`;
-    #: in `Words` also `define`.
+    #: `pages` at the beginning of a page trace; in `Words` also `define`.
     name: str
     #: What belongs to it: `start`, `len`, `prot` and so on, as in the book's page about traces.
     fields: Mapping[str, Any]
@@ -42,7 +42,7 @@ class Event:
     def _raw(self) -> Tuple[int, int, str]:
         name = "".join(word.capitalize() for word in self.name.split("_"))
         fields = self.fields["value"] if set(self.fields) == {"value"} else dict(self.fields)
-        return self.at, self.pid, json.dumps({name: fields})
+        return self.at, self.pid, json.dumps({name: fields} if fields else name)
 
 
 @dataclass(frozen=True)

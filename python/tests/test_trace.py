@@ -88,6 +88,21 @@ def test_what_is_read_can_be_written(shell, tmp_path, how):
     assert one == two
 
 
+@pytest.mark.parametrize("how", ["batches", "words"])
+def test_a_page_trace_stays_one(tmp_path, how):
+    trace = farreach.record("true", tmp_path / "pages.frt", pages_only=True)
+    first = next(iter(getattr(trace, how)()))
+    assert (first.events[0].name, first.events[0].fields) == ("pages", {})
+    copy = tmp_path / "copy.frt"
+    with TraceWriter(copy) as writer:
+        writer.write(getattr(trace, how)())
+    assert Trace(copy).summary()["events"]["pages"] == 1
+    one, two = (farreach.simulate(file, "t94/single").to_dict()["machines"] for file in (trace, copy))
+    assert one == two
+    with pytest.raises(farreach.Error, match="looks at the lines"):
+        farreach.simulate(trace, "sv97/softvm")
+
+
 def test_arrays_are_simulated_as_traces(kernel):
     machines = ["t94/single", "t94/set-associative"]
     stored = farreach.simulate(kernel, machines)

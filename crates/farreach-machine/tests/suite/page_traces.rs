@@ -170,6 +170,14 @@ fn a_source_that_fails_has_its_references_before() {
     assert_eq!(by_page(&[first]), by_page(&[batch]));
     assert!(source.next_batch().unwrap_err().to_string().contains("it is cut"));
     assert!(source.next_batch().unwrap().is_none(), "an error comes once");
+    // A batch that breaks the contract, after one that does not.
+    let mut broken = Batch::new(batch.asid);
+    broken.push_block(9999, &[]);
+    let mut source = Pages::new(made(&[batch.clone(), broken]));
+    let first = source.next_batch().unwrap().unwrap();
+    assert_eq!(by_page(&[first]), by_page(&[batch]));
+    assert!(source.next_batch().unwrap_err().to_string().contains("block 9999 was never defined"));
+    assert!(source.next_batch().unwrap().is_none());
 }
 
 /// By hand: a reference into the next page and one that did not happen have words for themselves.

@@ -100,6 +100,12 @@ impl<S: Source> Pages<S> {
         Ok(())
     }
 
+    /// Nothing more is taken. What was before is passed on, then `how`.
+    fn end(&mut self, how: Result<()>) {
+        self.paths.end(&self.pieces, &mut self.out);
+        self.ended = Some(how);
+    }
+
     /// What is wrong with the execution at `words[at]`.
     #[cold]
     fn why_broken(&self, words: &[u64], at: usize) -> String {
@@ -117,8 +123,7 @@ impl<S: Source> Source for Pages<S> {
             let batch = match self.source.next_batch() {
                 Ok(Some(batch)) => batch,
                 end => {
-                    self.paths.end(&self.pieces, &mut self.out);
-                    self.ended = Some(end.map(|_| ()));
+                    self.end(end.map(|_| ()));
                     break;
                 }
             };
@@ -127,7 +132,9 @@ impl<S: Source> Source for Pages<S> {
                 self.paths.end(&self.pieces, &mut self.out);
                 ready = Some(std::mem::replace(&mut self.out, Batch::new(batch.asid)));
             }
-            self.take(&batch)?;
+            if let Err(why) = self.take(&batch) {
+                self.end(Err(why));
+            }
             let ready = ready.filter(|ready| !ready.is_empty());
             if ready.is_some() {
                 return Ok(ready);
