@@ -50,8 +50,8 @@ pub struct TraceArgs {
     /// Stop after N instructions, such as 300M (the piece of the stream in which they are reached is stored whole).
     #[arg(long, value_name = "N", value_parser = parse_count::<1>, allow_negative_numbers = true)]
     pub limit: Option<u64>,
-    /// Store a page trace: only the pages of data references, for machines that look at nothing else. It is about half as
-    /// large, takes longer to record, and is simulated faster; results are the same.
+    /// Store a page trace: only the pages of data references, for machines that look at nothing else. It is about half
+    /// as large, takes longer to record, and is simulated faster; results are the same.
     #[arg(long)]
     pub pages_only: bool,
 }

@@ -54,8 +54,8 @@ enum Action {
         /// Make a whole farreach trace of what can be read of a cut or damaged one, and say where it ends
         #[arg(long)]
         recover: bool,
-        /// Write a page trace: only the pages of data references, for machines that look at nothing else. It is about half
-        /// as large, and simulated faster; results are the same
+        /// Write a page trace: only the pages of data references, for machines that look at nothing else. It is about
+        /// half as large, and simulated faster; results are the same
         #[arg(long)]
         pages_only: bool,
     },

@@ -1,6 +1,6 @@
 //! Several coders: each codes and compresses parts of the stream, in turns, and one thread writes their chunks in
-//! order. Predictions begin anew with each chunk, and parts begin with chunks, so the file is that of one coder. A coder
-//! learns the blocks that were defined in the parts of the others.
+//! order. Predictions begin anew with each chunk, and parts begin with chunks, so the file is that of one coder. A
+//! coder learns the blocks that were defined in the parts of the others.
 
 use std::io;
 use std::sync::Arc;

@@ -6,8 +6,8 @@
 //! the event columns of the chunks before it.
 //!
 //! What follows a block stands in its [`Head`]. All else that the coding of a block needs lies together in one array of
-//! cells, so that a block touches one or two cache lines: two cells about the block, then the predictions of its address
-//! words, two cells each. `encode` and `decode` use it.
+//! cells, so that a block touches one or two cache lines: two cells about the block, then the predictions of its
+//! address words, two cells each. `encode` and `decode` use it.
 
 use std::sync::Arc;
 

@@ -135,7 +135,8 @@ pub(super) enum Step {
     Ended,
 }
 
-/// See the module. The words of a block's references, five bits each: the number of a word of the path, or one of these.
+/// See the module. The words of a block's references, five bits each: the number of a word of the path, or one of
+/// these.
 type Edge = u128;
 const NEW: u8 = 30;
 /// A reference that touches two pages has a word for itself.
