@@ -290,7 +290,12 @@ impl Checker {
             space.loads += u64::from(known.loads);
             space.stores += u64::from(known.stores);
             if addrs.iter().any(|&a| a >= end - u64::from(MAX_REF_BYTES + MAX_SPREAD)) {
-                for (r, addr) in self.blocks[number].0.data(addrs) {
+                let block = &self.blocks[number].0;
+                let absent = addrs.iter().enumerate().filter(|(_, word)| **word == NOT_EXECUTED);
+                if absent.map(|(word, _)| word).any(|word| block.only_user(word).is_none()) {
+                    return Err(Broken::SharedAbsence { id }.to_string());
+                }
+                for (r, addr) in block.data(addrs) {
                     if addr == NOT_EXECUTED {
                         self.not_executed += 1;
                         match r.kind {
@@ -320,14 +325,14 @@ impl Checker {
             return if same { Ok(()) } else { Err(format!("block {id} is defined twice, differently")) };
         }
         block.validate().map_err(|why| format!("block {id}: {why}"))?;
-        let fits = |what: &str, n: usize| {
-            u32::try_from(n).map_err(|_| format!("block {id} has {n} {what}; fewer than 2^32 are allowed"))
+        let Ok(instrs) = u32::try_from(block.instrs.len()) else {
+            return Err(format!("block {id} has {} instructions; fewer than 2^32 are allowed", block.instrs.len()));
         };
         let stores = block.refs.iter().filter(|r| r.kind == Kind::Store).count() as u32;
         self.by_id.insert(id, self.blocks.len() as u32);
         // It has fewer than 2^31 references.
         let (words, loads) = (block.words() as u32, block.refs.len() as u32 - stores);
-        self.known.push(Known { words, instrs: fits("instructions", block.instrs.len())?, loads, stores });
+        self.known.push(Known { words, instrs, loads, stores });
         self.blocks.push((Arc::clone(block), Half::of(block)));
         Ok(())
     }

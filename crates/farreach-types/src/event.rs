@@ -125,6 +125,12 @@ impl Block {
         self.refs.iter().map(|r| r.word as usize + 1).max().unwrap_or(0)
     }
 
+    /// The reference with this address word, if it is the only one.
+    pub fn only_user(&self, word: usize) -> Option<&DataRef> {
+        let mut users = self.refs.iter().filter(|r| r.word as usize == word);
+        users.next().filter(|_| users.next().is_none())
+    }
+
     /// The data references with their addresses in an execution with these address words; [`NOT_EXECUTED`] for those
     /// that did not happen.
     #[inline]

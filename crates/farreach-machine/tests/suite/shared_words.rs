@@ -94,7 +94,7 @@ pub fn made(batches: &[Batch]) -> Made {
 }
 
 /// Everything in program order, but definitions.
-fn expanded(source: &mut dyn Source) -> Vec<(Asid, String)> {
+pub fn expanded(source: &mut dyn Source) -> Vec<(Asid, String)> {
     let (mut blocks, mut all) = (Blocks::default(), Vec::new());
     while let Some(batch) = source.next_batch().unwrap() {
         let each = |item: farreach_types::event::Item| {

@@ -16,7 +16,7 @@ const AHEAD: usize = 16;
 /// Most steps that are taken at a time.
 const RUN: usize = 1024;
 /// Words for which room is made at a time.
-const ROOM: usize = 4096;
+pub(super) const ROOM: usize = 4096;
 
 /// An execution: the place of the block's cells, and a bit above it that says that all addresses are as predicted.
 #[derive(Clone, Copy)]
@@ -178,8 +178,9 @@ impl Model {
             let codes = codes.get(coded..coded + n).ok_or("the column of address codes ends too early")?;
             coded += n;
             if reader.take_addresses(codes, states, out)? {
-                let absent = codes.iter().enumerate().filter(|(_, code)| **code == CODE_NOT_EXECUTED);
-                absent.for_each(|(word, _)| uncount(by_id, blocks, id, word, &mut counted));
+                let mut absent = codes.iter().enumerate().filter(|(_, code)| **code == CODE_NOT_EXECUTED);
+                let uncounted = absent.try_for_each(|(word, _)| uncount(by_id, blocks, id, word, &mut counted));
+                uncounted.map_err(|why| why.to_string())?;
             }
         }
         words.truncate(at);

@@ -96,8 +96,11 @@ pub(crate) fn put_blocks(
         bytes += coder.bytes;
         let (any, absent) = (coder.any, coder.absent);
         if absent {
-            let absent = (0..need).filter(|&i| codes[coded + i] == CODE_NOT_EXECUTED);
-            absent.for_each(|i| model.uncount(id, i, &mut counted));
+            let mut absent = (0..need).filter(|&i| codes[coded + i] == CODE_NOT_EXECUTED);
+            run.broken = absent.find_map(|i| model.uncount(id, i, &mut counted).err());
+            if run.broken.is_some() {
+                break;
+            }
         }
         // Codes that are all 0 are left out. Without a branch, as for the step.
         steps[executed] = step | if any == 0 { STEP_PREDICTED } else { 0 };

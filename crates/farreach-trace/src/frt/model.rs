@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::{BLOCK_ITEMS, MAX_BLOCK_ITEMS, MAX_DEFINED_ITEMS, Totals};
 use crate::tally::ByBlock;
-use farreach_types::event::{Block, Kind, MAX_BLOCKS};
+use farreach_types::event::{Block, Broken, Kind, MAX_BLOCKS};
 use farreach_types::plural::with_noun;
 
 /// Step codes: how the next item of the stream is found.
@@ -187,8 +187,8 @@ impl Model {
     }
 
     /// See [`uncount`].
-    pub(super) fn uncount(&self, id: u32, word: usize, sums: &mut Totals) {
-        uncount(&self.by_id, &self.blocks, id, word, sums);
+    pub(super) fn uncount(&self, id: u32, word: usize, sums: &mut Totals) -> Result<(), Broken> {
+        uncount(&self.by_id, &self.blocks, id, word, sums)
     }
 }
 
@@ -203,10 +203,16 @@ pub(super) fn refresh(head: &mut Head, cells: &mut [u64], chunk: u32) {
 
 /// Subtracts the reference of address word `word` of the block with this id, which did not happen, from the sums.
 #[cold]
-pub(super) fn uncount(by_id: &ByBlock, blocks: &[Arc<Block>], id: u32, word: usize, sums: &mut Totals) {
+pub(super) fn uncount(
+    by_id: &ByBlock,
+    blocks: &[Arc<Block>],
+    id: u32,
+    word: usize,
+    sums: &mut Totals,
+) -> Result<(), Broken> {
     let number = by_id.get(id).expect("it is executed");
-    for r in blocks[number as usize].refs.iter().filter(|r| r.word as usize == word) {
-        let count = if r.kind == Kind::Store { &mut sums.stores } else { &mut sums.loads };
-        *count -= 1;
-    }
+    let r = blocks[number as usize].only_user(word).ok_or(Broken::SharedAbsence { id })?;
+    let count = if r.kind == Kind::Store { &mut sums.stores } else { &mut sums.loads };
+    *count -= 1;
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::decode::Targets;
+use super::decode::{ROOM, Targets};
 use super::model::{Defined, Model, STEP_OP};
 use super::ops::{OpState, Record};
 use super::wire::Cursor;
@@ -262,7 +262,8 @@ impl FrtReader {
     fn take_batch(&mut self) -> std::result::Result<Batch, String> {
         let mut batch = Batch::new(self.chunk.asid);
         std::mem::swap(&mut batch.words, &mut self.words);
-        batch.words.reserve(BATCH_WORDS + 64);
+        // Decoding makes room for some words at a time.
+        batch.words.reserve(BATCH_WORDS + 2 * ROOM);
         let mut executed = false;
         while batch.words.len() < BATCH_WORDS && self.chunk.at[STEPS] < self.chunk.columns[STEPS].len() {
             let Open { columns, at, targets, sums, .. } = &mut self.chunk;

@@ -318,6 +318,53 @@ fn words_that_references_share_come_back() {
 }
 
 #[test]
+fn a_reference_that_did_not_happen_shares_no_word() {
+    let absent = |word: usize| {
+        let mut batches = sharing();
+        let mut words = [0x5000, 0x6000];
+        words[word] = NOT_EXECUTED;
+        batches[0].push_block(7, &words);
+        batches
+    };
+    let mut w = TraceWriter::to_stream(Shared::default(), "memory", Header::default()).expect("a header");
+    w.write(&absent(1)[0]).expect("a word of its own");
+    for why in [
+        w.write(&absent(0)[0]).and_then(|()| w.finish().map(|_| ())).expect_err("a shared word").to_string(),
+        check(&mut Checks(absent(0))).expect("nothing to read").violation.expect("a shared word").what,
+    ] {
+        assert!(why.contains("block 7 did not happen, and shares its address word"), "{why}");
+    }
+    assert_eq!(check(&mut Checks(absent(1))).expect("nothing to read").violation, None);
+}
+
+/// Batches, last one first.
+struct Checks(Vec<Batch>);
+
+impl Source for Checks {
+    fn next_batch(&mut self) -> Result<Option<Batch>, farreach_types::Error> {
+        Ok(self.0.pop())
+    }
+}
+
+#[test]
+fn a_page_trace_says_so_before_all_else() {
+    let mut late = sharing();
+    late[0].push_op(Op::Pages);
+    let violation = check(&mut Checks(late)).expect("nothing to read").violation.expect("it is late");
+    assert!(violation.what.contains("stands behind events or references"), "{}", violation.what);
+    let bytes = to_bytes(&drain(farreach_trace::Pages::new(Checks(sharing()))));
+    assert!(from_bytes(&bytes).is_ok());
+    let opened = |bytes: &[u8]| {
+        let input = Input::from_stream(Box::new(Cursor::new(bytes.to_vec())), "memory").expect("bytes");
+        open_input(input, None).expect("a trace")
+    };
+    let e = farreach_trace::to_lackey(opened(&bytes), Vec::new(), "text").expect_err("no addresses").to_string();
+    assert!(e.contains("page trace") && e.contains("memory"), "{e}");
+    let e = from_bytes(&of_version(5, bytes)).expect_err("a mark of version 6").to_string();
+    assert!(e.contains("the mark of a page trace; version 5 has none"), "{e}");
+}
+
+#[test]
 fn earlier_versions_have_no_events_of_systems() {
     let bytes = of_version(3, to_bytes(&every_guest_event()));
     let e = from_bytes(&bytes).expect_err("an event of version 4").to_string();

@@ -43,6 +43,14 @@ pub enum Broken {
         /// Words left in the batch.
         have: usize,
     },
+    /// A reference that did not happen shares its address word.
+    #[error(
+        "a reference of block {id} did not happen, and shares its address word: only one with a word of its own can"
+    )]
+    SharedAbsence {
+        /// The block.
+        id: u32,
+    },
     /// A word names an event that the batch does not carry.
     #[error("event {index} of {have}")]
     BadOp {
