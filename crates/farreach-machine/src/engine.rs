@@ -12,6 +12,7 @@ mod fetches;
 mod guest;
 mod lookup;
 mod trap;
+mod windows;
 
 use super::compiled::{Compiled, Hot, INLINE_WORDS, Quick};
 use super::filter::{self, FastTags, Filter};
@@ -31,6 +32,7 @@ use farreach_types::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, blo
 use fetches::Fetches;
 use prefetch_index::prefetch_index;
 use std::hint::select_unpredictable;
+use windows::Sampling;
 
 /// Prefetch distance in words: one page.
 const AHEAD: usize = 4096 / size_of::<u64>();
@@ -69,6 +71,14 @@ pub(super) struct Engine {
     pub fetches: Fetches,
     limit: u64,
     plain: bool,
+    /// If windows alone are simulated.
+    pub sampling: Option<Box<Sampling>>,
+    /// Where its phase ends; nowhere without it.
+    boundary: u64,
+    /// The designs see nothing now.
+    skips: bool,
+    /// What they see is not counted.
+    uncounted: bool,
     /// Driven by traps: what stands in the place of the filter.
     pub mapped: Option<MappedPages>,
     /// The report of accesses outside the filter.
@@ -109,6 +119,10 @@ impl Engine {
             fetches,
             limit: limit.unwrap_or(u64::MAX),
             plain,
+            sampling: None,
+            boundary: u64::MAX,
+            skips: false,
+            uncounted: false,
             mapped: None,
             unfiltered: Unfiltered::default(),
             ignored_report: Unfiltered::default(),
@@ -154,12 +168,15 @@ impl Engine {
         let words = &batch.words[..];
         let mut at = 0;
         loop {
+            if self.boundary != u64::MAX && self.tally.limit_count() >= self.boundary {
+                self.next_phase();
+            }
             if self.guest.is_some() && words.get(at).is_some_and(|word| word & OP_BIT == 0) {
                 self.enter(batch.asid);
             }
             if !self.plain {
                 let from = at;
-                at = match self.limit {
+                at = match self.limit.min(self.boundary) {
                     u64::MAX => self.count_filtered::<false, ORDERED>(compiled, batch.asid, words, at),
                     _ => self.count_filtered::<true, ORDERED>(compiled, batch.asid, words, at),
                 };
@@ -212,7 +229,8 @@ impl Engine {
         words: &[u64],
         from: usize,
     ) -> usize {
-        let room = self.limit - self.tally.limit_count();
+        let room = self.limit.min(self.boundary).saturating_sub(self.tally.limit_count());
+        let skips = self.skips;
         let Engine { filter, groups, instances, .. } = self;
         let (tags, times) = filter.fast_path();
         let words = &words[..words.len().min(from + (times.room() / TICKS_PER_WORD) as usize)];
@@ -256,7 +274,7 @@ impl Engine {
             };
             let Some((then, behind)) = counted else { break };
             now = then;
-            if cfg!(debug_assertions) {
+            if cfg!(debug_assertions) && !skips {
                 verify(compiled, groups, instances, asid, words, words.len() - rest.len());
             }
             fetches += u64::from(quick.instrs);

@@ -52,6 +52,11 @@ impl Lab {
     fn build(specs: Vec<MachineSpec>, options: Options, observe: Option<Observe>) -> Result<Lab, Error> {
         let learning: Vec<usize> =
             (0..specs.len()).filter(|&i| hw::tlb::policies::foresees(&specs[i].params).is_some()).collect();
+        if let Some(&i) = learning.first().filter(|_| options.sample.is_some()) {
+            let policy = hw::tlb::policies::foresees(&specs[i].params).unwrap_or_default();
+            let what = format!("--sample is not allowed: {policy} must know all that comes");
+            return Err(Error::Config { machine: specs[i].name.clone(), what });
+        }
         if let Some(&i) = learning.first().filter(|_| !options.twice) {
             return Err(Error::Config { machine: specs[i].name.clone(), what: once(&specs[i]) });
         }

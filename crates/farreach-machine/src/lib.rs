@@ -41,7 +41,7 @@ pub use filter::MAX_DESIGNS;
 pub use hand_made::{entries_after_loads, two_processes_on_one_line};
 pub use hardware::Hardware;
 pub use lab::{Lab, Observe};
-pub use options::Options;
+pub use options::{Options, Sample};
 pub use pages::{PAGE_SIZES, PageLab};
 pub use presets::{PRESETS, Preset};
 pub use reference::{PartKeys, reference};

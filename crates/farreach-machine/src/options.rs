@@ -1,11 +1,33 @@
 //! How a laboratory runs.
 
+/// What part of a run is simulated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// Of this many pieces of the run one is counted, 2 or more.
+    pub one_in: u32,
+    /// Instructions of a piece (references, for traces without fetches), 1 or more. The piece before each warms up.
+    pub window: u64,
+}
+
+impl Sample {
+    /// Instructions of a window, if nothing else is said.
+    pub const WINDOW: u64 = 1_000_000;
+
+    /// One in this many windows of the usual length.
+    pub fn one_in(n: u32) -> Sample {
+        Sample { one_in: n, window: Sample::WINDOW }
+    }
+}
+
 /// How to run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Instructions (references, for traces without fetches) after which the run stops. The result names this budget
     /// (PS-9, AMB-32).
     pub limit: Option<u64>,
+    /// Only windows of the run are simulated, and what they say of all is estimated. Not for machines with caches, nor
+    /// for those whose operating system reads their counters, nor for whole systems.
+    pub sample: Option<Sample>,
     /// Seed of everything random.
     pub seed: u64,
     /// The caller asks [`Lab::again`](crate::Lab::again) when the stream has ended, and feeds it once more if so.

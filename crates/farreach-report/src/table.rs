@@ -124,15 +124,25 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
     };
     let walks_differ = result.machines.iter().any(walks_differ);
     let tables_differ = result.machines.iter().any(|m| m.counts.tlb.parts.get(TABLE).is_some());
+    let windows = &result.workload.windows;
     let covered = result.machines.iter().any(|m| m.cost.area_rbe.is_none());
     vec![
         one(["", "misses"], Box::new(|m| Some(count(m.counts.tlb.misses))), "", None),
-        one(["estimated", "misses"], Box::new(|m| m.estimate.map(|e| count(e.misses.round() as u64))), "", None),
+        one(
+            ["estimated", "misses"],
+            // In windows, all counts of TLBs are estimates.
+            Box::new(|m| m.estimate.filter(|_| windows.is_none()).map(|e| count(e.misses.round() as u64))),
+            "",
+            None,
+        ),
         one(
             ["standard", "error %"],
             Box::new(|m| percent_error(m).map(rate)),
             "",
-            Some("standard error %: of the estimated misses.".into()),
+            Some(match windows {
+                Some(_) => "standard error %: of the misses.".into(),
+                None => "standard error %: of the estimated misses.".into(),
+            }),
         ),
         one(
             ["misses", "a second"],

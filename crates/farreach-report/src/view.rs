@@ -121,6 +121,17 @@ pub(super) fn per_thousand_instructions(machine: &MachineResult, workload: &Work
 
 /// What was simulated of a run, if that was not everything.
 pub(super) fn sampled(workload: &Workload) -> Option<String> {
+    if let Some(windows) = &workload.windows {
+        let part = 100.0 * windows.counted_instructions as f64 / workload.instructions.max(1) as f64;
+        return Some(format!(
+            "Sampled: {} % of the run, in {} of {} instructions, seed {}. Misses, cycles and energy are estimates of \
+             the whole; faults and memory are exact.",
+            rate(part),
+            farreach_types::plural::with_noun(windows.windows, "window"),
+            crate::format::count(windows.window_instructions),
+            windows.seed,
+        ));
+    }
     let sample = workload.traps.as_ref()?.sample.as_ref()?;
     Some(if sample.classes < sample.of_classes {
         let (classes, of) = (sample.classes, sample.of_classes);

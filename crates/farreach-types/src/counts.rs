@@ -169,6 +169,25 @@ pub struct Workload {
     /// For a whole system: what it did, by context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest: Option<GuestUse>,
+    /// If only windows of the run were simulated: which. Counts of TLBs, their cycles and energy are estimates of the
+    /// whole then; those of operating systems, references and memory are exact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<WindowUse>,
+}
+
+/// The windows of a run that were simulated. The first piece is one of them.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct WindowUse {
+    /// Of this many pieces one was counted, chosen at random. The piece before it warmed up the TLBs.
+    pub one_in: u64,
+    /// Instructions of a piece (references, in traces without fetches).
+    pub window_instructions: u64,
+    /// Windows that were counted.
+    pub windows: u64,
+    /// Instructions in them.
+    pub counted_instructions: u64,
+    /// The seed of the choice.
+    pub seed: u64,
 }
 
 counters! {

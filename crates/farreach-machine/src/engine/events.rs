@@ -207,6 +207,9 @@ impl Engine {
 
     /// Passes these lookups on to the designs.
     pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u64)]) {
+        if self.skips {
+            return;
+        }
         for instance in &mut self.instances {
             instance.note_lookups(asid, lookups, self.groups[instance.group].os.has_local_tags());
         }

@@ -52,6 +52,9 @@ impl Engine {
             Effect::Program => return Ok(false),
             Effect::Nothing => {}
             Effect::Begins { arch, processors, memory } => {
+                if self.sampling.is_some() {
+                    return Err("--sample is not for whole systems: they are simulated as a whole".into());
+                }
                 self.check_processors(processors)?;
                 // No region of a program is known.
                 self.lifetimes = None;

@@ -18,6 +18,9 @@ impl Engine {
     /// to the designs for which it is not filtered. Returns whether there was one.
     #[inline(never)]
     pub(super) fn lookup(&mut self, asid: Asid, vpn: u64, kind: Kind, inside: u32) -> Result<bool, Error> {
+        if self.skips {
+            return self.skip(asid, vpn, kind, inside);
+        }
         if self.plain {
             self.access_all(asid, vpn, kind, inside)?;
             return Ok(true);
@@ -102,7 +105,9 @@ impl Engine {
                 }
                 if answer.outcome != Outcome::Hit {
                     missed |= 1 << design;
-                    instance.profile.miss(clock, kind, touched.label);
+                    if !self.uncounted {
+                        instance.profile.miss(clock, kind, touched.label);
+                    }
                     if instance.walks
                         && let Some(lifetimes) = &mut self.lifetimes
                     {
@@ -133,7 +138,7 @@ impl Engine {
     }
 
     /// An operating system serves a lookup.
-    fn touch(&mut self, g: usize, Lookup { asid, vpn, kind }: Lookup) -> Result<Touched, Error> {
+    pub(super) fn touch(&mut self, g: usize, Lookup { asid, vpn, kind }: Lookup) -> Result<Touched, Error> {
         let clock = self.clock();
         let Group { os, designs, memory_profile } = &mut self.groups[g];
         memory_profile.before(clock, os);
@@ -146,7 +151,7 @@ impl Engine {
 
     /// Gives the page its slot in the filter.
     #[cold]
-    fn claim(&mut self, asid: Asid, vpn: u64, slot: usize) {
+    pub(super) fn claim(&mut self, asid: Asid, vpn: u64, slot: usize) {
         self.footprint.insert(owner(asid, vpn), vpn);
         if let Some(lookup) = self.filter.claim(slot, vpn) {
             self.note_lookups(asid, &[lookup]);
@@ -155,7 +160,7 @@ impl Engine {
 
     /// The operating systems of these designs serve the lookup. The page has its slot.
     #[cold]
-    fn serve(&mut self, asid: Asid, vpn: u64, kind: Kind, slot: usize, designs: u32) -> Result<(), Error> {
+    pub(super) fn serve(&mut self, asid: Asid, vpn: u64, kind: Kind, slot: usize, designs: u32) -> Result<(), Error> {
         for g in 0..self.groups.len() {
             let mask = self.groups[g].mask();
             if mask & designs != 0 {
@@ -170,7 +175,7 @@ impl Engine {
     /// Passes a lookup on to these designs. Returns those for which it may be filtered now, and those that missed.
     #[inline(always)]
     fn access(&mut self, asid: Asid, vpn: u64, kind: Kind, slot: usize, designs: u32) -> (u32, u32) {
-        let clock = self.clock();
+        let (clock, uncounted) = (self.clock(), self.uncounted);
         let Engine { groups, instances, filter, lifetimes, .. } = self;
         let (mut filterable, mut missed) = (0, 0);
         let of = owner(asid, vpn);
@@ -191,7 +196,9 @@ impl Engine {
             filterable |= u32::from(answer.filterable) << design;
             if answer.outcome != Outcome::Hit {
                 missed |= 1 << design;
-                instance.profile.miss(clock, kind, label);
+                if !uncounted {
+                    instance.profile.miss(clock, kind, label);
+                }
                 if instance.walks
                     && let Some(lifetimes) = lifetimes
                 {

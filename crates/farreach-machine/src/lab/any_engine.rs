@@ -8,6 +8,7 @@ use crate::tally::{Footprint, ProcessCounts, Progress, Tally};
 use crate::worker_pool::BatchEngine;
 use farreach_hw::tlb::Foresees;
 use farreach_types::Error;
+use farreach_types::counts::WindowUse;
 use farreach_types::event::Batch;
 
 /// One engine of either family. They share nothing, and agree about what the program did.
@@ -60,6 +61,11 @@ impl AnyEngine {
             AnyEngine::Pages(engine) => engine.end_context(),
             AnyEngine::Lines(engine) => engine.end_context(),
         }
+    }
+    /// What was sampled.
+    pub fn windows(&self) -> Option<WindowUse> {
+        let AnyEngine::Pages(engine) = self else { return None };
+        engine.sampling.as_ref().map(|sampling| sampling.used(engine.tally.limit_count(), &engine.instances))
     }
     pub fn seen(&self) -> Seen<'_> {
         match self {

@@ -116,6 +116,13 @@ impl Build<'_, '_> {
         for part in parts {
             let mut os = Os::new(&self.specs[part[0]].params).map_err(self.refuse(part[0]))?;
             os.tag_local_pages();
+            if self.options.sample.is_some() && (os.reads_counters() || os.counts_walks()) {
+                return Err(self.refuse(part[0])(
+                    "--sample is not allowed: its operating system acts on the counters of the processor, so all of \
+                     the run must be simulated"
+                        .into(),
+                ));
+            }
             let group = Group {
                 os,
                 designs: instances.len()..instances.len() + part.len(),
@@ -155,7 +162,10 @@ impl Build<'_, '_> {
                 group.os.announce_maps();
             }
         }
-        let engine = Engine::new(groups, instances, self.options.limit, self.options.plain);
+        let mut engine = Engine::new(groups, instances, self.options.limit, self.options.plain);
+        if let Some(sample) = self.options.sample {
+            engine.sample(sample, self.options.seed);
+        }
         self.engines.push(AnyEngine::Pages(Box::new(engine)));
         Ok(())
     }
@@ -163,6 +173,11 @@ impl Build<'_, '_> {
     /// One engine for machines with caches, all on one operating system.
     fn lines(&mut self, families: &[Vec<usize>]) -> Result<(), Error> {
         let first = families[0][0];
+        if self.options.sample.is_some() {
+            return Err(self.refuse(first)(
+                "--sample is not allowed: machines with caches see every reference, so that nothing is saved".into(),
+            ));
+        }
         let os = Os::new(&self.specs[first].params).map_err(self.refuse(first))?;
         if os.page_shift() != BASE_SHIFT {
             let size = farreach_types::addr::Bytes(1 << os.page_shift());

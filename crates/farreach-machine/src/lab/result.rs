@@ -55,6 +55,7 @@ impl Lab {
             allocator: None,
             traps: None,
             guest: first.guest.map(GuestRun::used),
+            windows: engines[0].windows(),
         };
         let mut machines: Vec<MachineResult> = self
             .specs
@@ -87,13 +88,19 @@ fn machine(
     let by_time = engines[location.engine].seen().tally.passed.is_some();
     let Location { engine: e, instance: u, member } = location;
     let mut guest;
+    let mut estimate = None;
     let (os, memory_profile, profile, tlb, system, caches, ideal_segment) = match &mut engines[e] {
         AnyEngine::Pages(engine) => {
             guest = engine.guest.as_ref().map(|guest| guest.counts(u));
+            let now = engine.tally.limit_count();
+            let sampled = engine.sampling.as_ref().map(|sampling| sampling.whole(u, now, &engine.instances));
             let instance = &mut engine.instances[u];
             let Group { os, memory_profile, .. } = &mut engine.groups[instance.group];
-            let tlb = TlbCounts { lookups: engine.tally.lookups_in(instance.order), ..instance.counts() };
-            let lifetimes = engine.lifetimes.as_mut().filter(|_| instance.walks);
+            estimate = sampled.as_ref().map(|(_, estimate)| *estimate);
+            let counts = sampled.map_or_else(|| instance.counts(), |(counts, _)| counts);
+            let tlb = TlbCounts { lookups: engine.tally.lookups_in(instance.order), ..counts };
+            // Walks of what was not simulated are not known.
+            let lifetimes = engine.lifetimes.as_mut().filter(|_| instance.walks && estimate.is_none());
             let ideal = lifetimes
                 .and_then(|lifetimes| lifetimes.ideal(u, engine.tally.time()))
                 .map(|ideal| cost::overhead::beside(ideal, &tlb));
@@ -123,7 +130,16 @@ fn machine(
         timeline.slice_microseconds = std::mem::take(&mut timeline.slice_lookups);
         memory_over_time.slice_microseconds = std::mem::take(&mut memory_over_time.slice_lookups);
     }
-    let regions = profile.regions(os.labels());
+    let mut regions = profile.regions(os.labels());
+    if estimate.is_some() {
+        // What was counted in windows, as shares of the whole.
+        let counted: u64 = timeline.misses.iter().sum();
+        let part = |n: u64| (n as f64 * tlb.misses as f64 / counted.max(1) as f64).round() as u64;
+        timeline.misses.iter_mut().for_each(|n| *n = part(*n));
+        for region in &mut regions {
+            (region.fetch_misses, region.data_misses) = (part(region.fetch_misses), part(region.data_misses));
+        }
+    }
     let (contiguity, segments, compaction) = (os.contiguity(), os.segment_use(), os.compaction_use());
     let page_table_bytes = match tlb.parts.get(TABLE) {
         Some(table) => Some(table.counters.get("table_bytes_most")),
@@ -173,7 +189,7 @@ fn machine(
         name: spec.name.clone(),
         config,
         counts,
-        estimate: None,
+        estimate,
         system,
         caches,
         overhead,

@@ -155,6 +155,7 @@ impl PageLab {
             allocator: None,
             traps: None,
             guest: None,
+            windows: None,
         };
         let deepest = rows.iter().flat_map(|row| &row.distances).map(|d| d.at.len() as u64).max().unwrap_or(0);
         let last = ENTRY_COUNTS.max(deepest.next_power_of_two());

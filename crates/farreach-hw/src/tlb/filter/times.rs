@@ -164,7 +164,7 @@ impl LastLookups<'_> {
     }
 }
 
-const BITS: u32 = 12;
+const BITS: u32 = 14;
 /// The shift of the hash: bits above [`BITS`] are folded in, and pages of one cache line stay together.
 const FOLD: u32 = 9;
 /// Slots of the table for each side.

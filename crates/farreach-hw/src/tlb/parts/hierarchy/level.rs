@@ -20,6 +20,8 @@ use std::ops::Range;
 const FORM: &str =
     "arrays such as 4K:64/4+2M:32/4+1G:4 (sizes that share an array joined by |, entries, /ways if in sets)";
 const MAX_ENTRIES: u64 = 65536;
+/// Largest order of entries whose fill is told at once that it covers no other: 2 MB. Larger ones are filled rarely.
+const LARGEST_COUNTED: u8 = 9;
 
 /// One translation for an aligned group of `2^order` pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -211,7 +213,12 @@ impl Level {
         let mut sizes: Vec<(u8, usize)> =
             arrays.iter().enumerate().flat_map(|(i, (orders, _))| orders.iter().map(move |&o| (o, i))).collect();
         sizes.sort_unstable();
-        let arrays = (0..).zip(&arrays).map(|(i, (_, geometry))| store(*geometry, i)).collect::<Result<Vec<_>, _>>()?;
+        let mut arrays: Vec<Store<Mapping>> =
+            (0..).zip(&arrays).map(|(i, (_, geometry))| store(*geometry, i)).collect::<Result<_, _>>()?;
+        for &(order, _) in sizes.iter().filter(|(order, _)| (1..=LARGEST_COUNTED).contains(order)) {
+            let of: Vec<usize> = sizes.iter().filter(|(other, _)| *other < order).map(|&(_, of)| of).collect();
+            arrays.iter_mut().enumerate().filter(|(i, _)| of.contains(i)).for_each(|(_, a)| a.fills_over(order));
+        }
         Ok((!arrays.is_empty()).then_some(Level { arrays, sizes, foresight: None }))
     }
 

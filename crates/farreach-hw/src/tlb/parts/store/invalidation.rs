@@ -14,6 +14,11 @@ impl<C: Contents> Store<C> {
         if live == 0 || range.pages == 0 {
             return found;
         }
+        let of = range.pages.trailing_zeros() as u8;
+        let is_group = range.pages.is_power_of_two() && range.start.offset_in(of.into()) == 0;
+        if is_group && order < of && self.index.has_none_within(asid, range.start, of) {
+            return found;
+        }
         let (first, last) = (range.start.0 >> order, range.start.0.saturating_add(range.pages - 1) >> order);
         if last - first < live {
             for group in first..=last {

@@ -9,6 +9,7 @@ pub mod policies;
 mod recency;
 pub(in crate::tlb) mod replacement;
 pub(in crate::tlb) mod tag_index;
+mod time_queue;
 
 use crate::tlb::contract::{Lookup, Outcome};
 use crate::tlb::filter::Unfiltered;
@@ -126,6 +127,11 @@ impl<C: Contents> Store<C> {
             last_victim: Tag::of(Asid(0), Vpn(0), 0),
             found: Vec::new(),
         }
+    }
+
+    /// Entries for groups of this size are filled, which drop those of smaller groups within.
+    pub fn fills_over(&mut self, order: u8) {
+        self.index.count_within(order);
     }
 
     /// The tag that was evicted last.

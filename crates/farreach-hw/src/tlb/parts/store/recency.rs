@@ -3,28 +3,21 @@
 //!
 //! A hit writes a time and nothing else, and where the machine keeps the times of lookups, most hits are not even seen.
 //! So the times of the store are late. The slot with the earliest is the victim unless the machine knows of a later use
-//! of it; then the search goes on with that time. A small set is searched whole. A large one has a queue, a heap by
-//! times, and the time of a place in it may be late, too: the slot in front goes back to its place if it was used
-//! since.
+//! of it; then the search goes on with that time. A small set is searched whole. A large one has a queue by times, and
+//! the time of a place in it may be late, too: the slot in front goes back to its place if it was used since.
 //!
 //! A bit of the tree of PLRU points away from the half of its slots that was used last. So it says which of the halves
 //! was used longer ago, and times say the same: there are no bits to keep either.
 
 use super::geometry::{Geometry, SetFunction};
 use super::tag_index::NONE;
+use super::time_queue::{Place, TimeQueue};
 use crate::tlb::filter::Unfiltered;
 use std::hint::select_unpredictable;
 use std::ops::Range;
 
 /// Sets with more ways have a queue.
 const FEW: usize = 16;
-
-/// A slot, and when it was used, perhaps not for the last time.
-#[derive(Clone, Copy)]
-struct Place {
-    time: u64,
-    slot: u32,
-}
 
 /// What the times decide.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,8 +35,8 @@ pub(in crate::tlb) struct Recency {
     rule: Rule,
     /// By slot, the last use that the store knows of. Slots without entry have that of their last one.
     last: Box<[u64]>,
-    /// If sets are large: set after set, a binary heap of its slots.
-    queue: Box<[Place]>,
+    /// If sets are large.
+    queue: TimeQueue,
     /// By set, the slot used last, or `NONE`. Kept without a clock only, and if the report is read.
     newest: Box<[u32]>,
     /// Where no clock of lookups is: uses so far.
@@ -54,11 +47,11 @@ impl Recency {
     pub fn new(g: Geometry, rule: Rule) -> Recency {
         // Skewed sets share slots. Their victims are searched for among those of a page.
         let skewed = g.function == SetFunction::Skewed;
-        let queued = if skewed || g.ways <= FEW || rule == Rule::Halves { 0 } else { g.entries() };
+        let queued = if skewed || g.ways <= FEW || rule == Rule::Halves { 0 } else { g.sets };
         Recency {
             rule,
             last: vec![0; g.entries()].into(),
-            queue: (0..queued as u32).map(|slot| Place { time: 0, slot }).collect(),
+            queue: TimeQueue::new(queued, g.ways),
             newest: vec![NONE; if skewed { 1 } else { g.sets }].into(),
             now: 0,
         }
@@ -146,8 +139,8 @@ impl Recency {
             if last == time {
                 return slot;
             }
-            if let Some(queue) = self.queue.get_mut(set * ways..(set + 1) * ways) {
-                put_back(queue, Place { time: last, slot });
+            if !self.queue.is_empty() {
+                self.queue.put_back(set, last);
             }
         }
     }
@@ -155,10 +148,10 @@ impl Recency {
     /// The slot with the earliest time, in a large set with the earliest place.
     #[inline(always)]
     fn front(&self, set: usize, ways: usize) -> Place {
-        let first = set * ways;
-        if let Some(&front) = self.queue.get(first) {
-            return front;
+        if !self.queue.is_empty() {
+            return self.queue.front(set);
         }
+        let first = set * ways;
         let mut front = Place { time: u64::MAX, slot: NONE };
         for (slot, &time) in (first as u32..).zip(&self.last[first..first + ways]) {
             // Which is the earliest is not predictable, so there are no branches.
@@ -166,25 +159,6 @@ impl Recency {
         }
         front
     }
-}
-
-/// Moves the slot in front to its place: no slot is in front of an older one.
-#[inline(always)]
-fn put_back(heap: &mut [Place], place: Place) {
-    let mut at = 0;
-    loop {
-        let mut next = 2 * at + 1;
-        if next >= heap.len() {
-            break;
-        }
-        next += usize::from(next + 1 < heap.len() && heap[next + 1].time < heap[next].time);
-        if heap[next].time >= place.time {
-            break;
-        }
-        heap[at] = heap[next];
-        at = next;
-    }
-    heap[at] = place;
 }
 
 #[cfg(test)]
@@ -258,9 +232,8 @@ mod tests {
                 return slot;
             }
             recency.last[slot as usize] = last;
-            if let Some(queue) = recency.queue.get_mut(set * ways..(set + 1) * ways) {
-                queue.rotate_left(1);
-                queue[ways - 1] = Place { time: last, slot };
+            if !recency.queue.is_empty() {
+                recency.queue.put_last(set, last);
             }
         };
         assert!(!is_exact(goes_to_the_end), "put back without regard to its time");

@@ -72,11 +72,42 @@ impl<E> Node<E> {
     }
 }
 
+/// How many tags of smaller groups lie in a group of `2^order` pages, for groups with the same hash together. Most fills
+/// of large entries find none, and need not look for each.
+struct Census {
+    order: u8,
+    shift: u32,
+    /// A count at the limit stays there.
+    counts: Box<[u16]>,
+}
+
+impl Census {
+    fn new(order: u8, slots: usize) -> Census {
+        let counts = (2 * slots).next_power_of_two();
+        Census { order, shift: 64 - counts.trailing_zeros(), counts: vec![0; counts].into() }
+    }
+
+    /// The place of the group that holds this tag, if its own group is smaller.
+    #[inline(always)]
+    fn at(&self, tag: Tag) -> Option<usize> {
+        let larger = self.order.checked_sub(tag.order()).filter(|&larger| larger > 0)?;
+        Some(hash(tag.group >> larger, tag.meta >> 8, self.shift))
+    }
+}
+
+/// A hash of `64 - shift` bits.
+#[inline(always)]
+fn hash(group: u64, meta: u64, shift: u32) -> usize {
+    ((group ^ meta.rotate_left(40)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> shift) as usize
+}
+
 /// Hash chains through the slots. Several slots may carry the same tag (T94-17).
 pub(in crate::tlb) struct TagIndex<E> {
     heads: Box<[u32]>,
     shift: u32,
     nodes: Box<[Node<E>]>,
+    /// By size of the groups.
+    census: Vec<Census>,
 }
 
 impl<E: Copy + Default> TagIndex<E> {
@@ -89,12 +120,25 @@ impl<E: Copy + Default> TagIndex<E> {
             heads: vec![NONE; buckets].into(),
             shift: 64 - buckets.trailing_zeros(),
             nodes: vec![empty; slots].into(),
+            census: Vec::new(),
         }
+    }
+
+    /// Answers [`TagIndex::has_none_within`] for groups of this size. There must be no tags yet.
+    pub fn count_within(&mut self, order: u8) {
+        self.census.push(Census::new(order, self.nodes.len()));
+    }
+
+    /// Whether it is known that no smaller group within this one has a tag, of those sizes that are counted.
+    #[inline]
+    pub fn has_none_within(&self, asid: Asid, vpn: Vpn, order: u8) -> bool {
+        let of = self.census.iter().find(|census| census.order == order);
+        of.is_some_and(|of| of.counts[hash(vpn.0 >> order, asid.0.into(), of.shift)] == 0)
     }
 
     #[inline]
     fn bucket(&self, tag: Tag) -> usize {
-        ((tag.group ^ tag.meta.rotate_left(40)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
+        hash(tag.group, tag.meta, self.shift)
     }
 
     /// All slots.
@@ -138,10 +182,31 @@ impl<E: Copy + Default> TagIndex<E> {
         slot
     }
 
+    #[inline(never)]
+    fn counts_more(&mut self, tag: Tag) {
+        for census in &mut self.census {
+            if let Some(at) = census.at(tag) {
+                census.counts[at] = census.counts[at].saturating_add(1);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn counts_less(&mut self, tag: Tag) {
+        for census in &mut self.census {
+            if let Some(at) = census.at(tag) {
+                census.counts[at] -= u16::from(census.counts[at] < u16::MAX);
+            }
+        }
+    }
+
     /// Puts an entry into an empty slot.
     #[inline(always)]
     pub fn insert(&mut self, slot: u32, tag: Tag, entry: E) {
         let bucket = self.bucket(tag);
+        if !self.census.is_empty() {
+            self.counts_more(tag);
+        }
         let head = &mut self.heads[bucket];
         self.nodes[slot as usize] = Node { tag, entry, next: *head, bucket: bucket as u32 };
         *head = slot;
@@ -150,6 +215,9 @@ impl<E: Copy + Default> TagIndex<E> {
     /// Empties a slot.
     #[inline(always)]
     pub fn remove(&mut self, slot: u32) {
+        if !self.census.is_empty() {
+            self.counts_less(self.nodes[slot as usize].tag);
+        }
         let node = &mut self.nodes[slot as usize];
         let (next, bucket) = (node.next, std::mem::replace(&mut node.bucket, NONE));
         let head = &mut self.heads[bucket as usize];
@@ -168,4 +236,38 @@ fn unlink<E>(nodes: &mut [Node<E>], first: u32, slot: u32, next: u32) {
         at = nodes[at as usize].next;
     }
     nodes[at as usize].next = next;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// A census that says there are none is right, and mostly it does say so.
+    #[test]
+    fn none_within_a_group_is_known() {
+        let mut index = TagIndex::<u8>::new(64);
+        [2, 9].into_iter().for_each(|order| index.count_within(order));
+        let mut tags: BTreeMap<u32, Tag> = BTreeMap::new();
+        let (mut dice, mut known, mut none) = (3u64, 0, 0);
+        for _ in 0..20_000 {
+            dice = dice.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            let (slot, asid, order) = ((dice >> 40) as u32 % 64, Asid((dice >> 50) as u32 % 2), [0, 2, 9][(dice >> 60) as usize % 3]);
+            if tags.remove(&slot).is_some() {
+                index.remove(slot);
+            } else {
+                let tag = Tag::of(asid, Vpn(dice >> 20 & 0xFFF), order);
+                index.insert(slot, tag, 0);
+                tags.insert(slot, tag);
+            }
+            let (vpn, of) = (Vpn(dice >> 8 & 0xFFF), [2, 9][(dice >> 62) as usize % 2]);
+            let within = |tag: &Tag| tag.asid() == asid && tag.order() < of && tag.base().0 >> of == vpn.0 >> of;
+            let truth = !tags.values().any(within);
+            let says = index.has_none_within(asid, vpn, of);
+            assert!(truth || !says, "{tags:?} {asid:?} {vpn:?} {of}");
+            (known, none) = (known + u32::from(says), none + u32::from(truth));
+        }
+        assert!(known > 5000 && known * 10 > none * 5, "{known} of {none}");
+        assert!(!index.has_none_within(Asid(0), Vpn(0), 4), "that size is not counted");
+    }
 }
