@@ -82,7 +82,10 @@ pub fn advise(settings: &Settings, listen: Listen) -> Result<Advice> {
     let coalesces = is_this && base.params.has(COALESCE) && loads::coalesces(&base, &mut kept, &signals)?;
     let keys = if is_this { more_keys(&base, coalesces) } else { String::new() };
     let all = all.into_iter().map(|change| Change { keys: change.keys + &keys, ..change }).collect();
-    let (mut simulated, result, early) = simulate(settings, load.as_ref(), &system, all, &mut left_out, listen)?;
+    let seconds = native.as_ref().and_then(|runs| verify::median(runs.iter().map(verify::seconds)));
+    let sample = simulate::sample(settings, seconds);
+    let work = simulate::Work { settings, load: load.as_ref(), system: &system, sample };
+    let (mut simulated, result, early) = simulate(work, all, &mut left_out, listen)?;
     // Nothing asked for huge pages.
     let counts = simulated[0].result.counts.clone();
     simulated.retain(|s| s.change.name == TODAY || !s.change.no_huge_pages || s.result.counts != counts);
@@ -128,6 +131,7 @@ pub fn advise(settings: &Settings, listen: Listen) -> Result<Advice> {
         settings: subject::in_force(&system, &about),
         instructions,
         stopped: result.workload.stopped,
+        windows: result.workload.windows,
         native,
         prices,
         serial_share,

@@ -33,6 +33,9 @@ pub struct Settings {
     pub load: Option<ServerLoad>,
     /// File that is the standard input of the program in every run.
     pub stdin: Option<PathBuf>,
+    /// Whether all of the program is simulated. Otherwise a sample is, if it runs for more than half a second by
+    /// itself: the other rows are as good, and much sooner.
+    pub exact: bool,
     /// Instructions that are simulated, if not all.
     pub limit: Option<u64>,
     /// The folder that settings of the kernel are read from and written to.
@@ -55,6 +58,7 @@ impl Default for Settings {
             apply: false,
             load: None,
             stdin: None,
+            exact: false,
             limit: None,
             system_root: "/".into(),
             threads: 1,

@@ -7,7 +7,7 @@ use farreach_live::Options as Recording;
 use farreach_live::early::{self, Early};
 use farreach_live::room;
 use farreach_live::system::System;
-use farreach_machine::{Lab, MachineSpec, Options};
+use farreach_machine::{Lab, MachineSpec, Options, Sample};
 use farreach_native::this;
 use farreach_report::format::shown;
 use farreach_types::Result;
@@ -19,20 +19,38 @@ use std::ffi::OsString;
 
 /// Bytes of references that wait for their simulation.
 const AHEAD: u64 = 256 << 20;
+/// Of a program that runs longer by itself, a sample is simulated.
+const LONG: f64 = 0.5;
+/// One in this many windows.
+const ONE_IN: u32 = 16;
+
+/// What part of the program is simulated, whose runs by itself took this long, in the median.
+pub fn sample(settings: &Settings, seconds: Option<f64>) -> Option<Sample> {
+    seconds.filter(|seconds| !settings.exact && *seconds > LONG).map(|_| Sample::one_in(ONE_IN))
+}
+
+/// What is simulated, and what the program is given meanwhile.
+#[derive(Clone, Copy)]
+pub struct Work<'a> {
+    pub settings: &'a Settings,
+    pub load: Option<&'a Load>,
+    pub system: &'a System,
+    /// See [`sample`].
+    pub sample: Option<Sample>,
+}
 
 /// All changes, each with the counts of its machine. Those for which the program makes other system calls are recorded
 /// by themselves, unless something ended the recording early before: then that is returned, too.
 pub fn simulate(
-    settings: &Settings,
-    load: Option<&Load>,
-    system: &System,
+    work: Work,
     mut all: Vec<Change>,
     left_out: &mut Vec<LeftOut>,
     listen: Listen,
 ) -> Result<(Vec<Simulated>, RunResult, Option<Early>)> {
+    let Work { settings, system, .. } = work;
     let (apart, together): (Vec<Change>, Vec<Change>) = all.iter().cloned().partition(|change| change.recorded_apart);
     let (mut result, mut early) =
-        pass(settings, load, &together, &recording(settings, &Change::default()), &[], |_| {}, listen)?;
+        pass(work, &together, &recording(settings, &Change::default()), &[], |_| {}, listen)?;
     let mut counted: Vec<(String, MachineResult)> =
         together.iter().map(|c| c.name.clone()).zip(std::mem::take(&mut result.machines)).collect();
     for change in apart {
@@ -51,7 +69,7 @@ pub fn simulate(
         let mut asked = change.pool.map(|(page, _)| pool::Asked::new(page));
         let follow = |batch: &Batch| asked.iter_mut().for_each(|asked| asked.follow(batch));
         let (one, ended) =
-            match pass(settings, load, one, &recording(settings, &change), &change.arguments, follow, listen) {
+            match pass(work, one, &recording(settings, &change), &change.arguments, follow, listen) {
                 Ok(passed) => passed,
                 // The other rows took minutes, and are as good without this one.
                 Err(error) => {
@@ -104,17 +122,17 @@ fn spec(settings: &Settings, change: &Change) -> Result<MachineSpec> {
 
 /// One pass over the program through the machines of these changes, and what ended it early, if anything did.
 fn pass(
-    settings: &Settings,
-    load: Option<&Load>,
+    work: Work,
     changes: &[Change],
     recording: &Recording,
     arguments: &[String],
     mut follow: impl FnMut(&Batch),
     listen: Listen,
 ) -> Result<(RunResult, Option<Early>)> {
+    let Work { settings, load, sample, .. } = work;
     let specs: Vec<MachineSpec> = changes.iter().map(|change| spec(settings, change)).collect::<Result<_>>()?;
     let options =
-        Options { limit: settings.limit, threads: settings.threads, ahead: room::ahead(AHEAD), ..Options::default() };
+        Options { limit: settings.limit, sample, threads: settings.threads, ahead: room::ahead(AHEAD), ..Options::default() };
     let mut lab = Lab::new(specs, options)?;
     let each = |batch: Batch| {
         follow(&batch);

@@ -183,6 +183,10 @@ impl Engine {
                 if PC {
                     self.fetches.counted(from..at);
                 }
+                // Before an event, as without shortcuts.
+                if self.boundary != u64::MAX && self.tally.limit_count() >= self.boundary {
+                    continue;
+                }
                 let room = |hot: &Hot| self.limit - self.tally.limit_count() >= hot.limit_count();
                 if let Some(hot) = compiled.hot(words, at).filter(room) {
                     at += 1 + hot.addrs.len();

@@ -51,6 +51,10 @@ pub struct AdviseArgs {
     /// the machine was started since.
     #[arg(long)]
     measure: bool,
+    /// Simulate all of the program. Otherwise, if it runs for more than half a second by itself, 1/16 of it is, in
+    /// windows as with `farreach run --sample 16`: misses and what follows from them are estimates then.
+    #[arg(long)]
+    exact: bool,
     /// Runs of the program by itself, for its time.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<1>, allow_negative_numbers = true)]
     runs: u64,
@@ -106,6 +110,7 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
         format: args.format,
         machine: args.machine,
         measure: args.measure,
+        exact: args.exact,
         runs: args.runs,
         verify: args.verify,
         change: args.change,

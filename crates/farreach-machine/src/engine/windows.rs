@@ -151,7 +151,7 @@ impl Sampling {
                 first + scale(others, rest / seen as f64)
             }),
         };
-        let counts = whole_counts(scaled);
+        let counts = whole_counts(with_levels(scaled, &json(&designs[design].counts())));
         let windows = &others.misses[design];
         let of = (rest / self.sample.window as f64).ceil().max(windows.len() as f64) as u32;
         let standard_error = match (windows.len(), of) {
@@ -204,6 +204,20 @@ fn combined(a: &Value, b: &Value, how: &dyn Fn(u64, u64) -> u64) -> Value {
         (Value::Null, b) => b.clone(),
         (a, _) => a.clone(),
     }
+}
+
+/// Numbers that are no counts but say how much there is, of parts ([`farreach_types::counts::Parts`]).
+const LEVELS: [&str; 3] = ["resident", "table_bytes", "table_bytes_most"];
+
+/// Levels are those of now, which are exact: they are not scaled.
+fn with_levels(mut scaled: Value, now: &Value) -> Value {
+    if let Value::Object(all) = &mut scaled {
+        for (key, value) in all.iter_mut() {
+            let now = now.get(key).unwrap_or(&Value::Null);
+            *value = if LEVELS.contains(&key.as_str()) { now.clone() } else { with_levels(value.take(), now) };
+        }
+    }
+    scaled
 }
 
 /// Scaled counts, whose sums are right again though each number was rounded.

@@ -31,3 +31,4 @@ mod two_size;
 mod utopia;
 mod walk_caches;
 mod walk_distances;
+mod windows;

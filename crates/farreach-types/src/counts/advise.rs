@@ -235,6 +235,9 @@ pub struct AdviceResult {
     pub instructions: u64,
     /// Why the simulation ended before the program did, if it did.
     pub stopped: Option<String>,
+    /// If only windows of it were simulated: which. Misses and what follows from them are estimates then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<WindowUse>,
     /// Native runs; absent for a trace.
     pub native: Option<NativeRuns>,
     /// Prices.
