@@ -101,7 +101,8 @@ class Trace:
 
     Args:
         file: path of a trace in any format that farreach reads, plain or compressed; `-` is standard input.
-        format: read it as this format instead of finding out by content; `formats()` lists them.
+        format: read it as this format instead of finding out by content; `formats()` lists them. Any text is
+            `text:address=2,kind=3`, with the columns in which these are, and what else its page in the book says.
 
     Raises:
         OSError: there is no such file.

@@ -73,7 +73,24 @@ pub fn drmemtrace(data: &[u8]) {
 /// Records of ChampSim are refused, or are a stream without violation and the same as Lackey text of the same
 /// references.
 pub fn champsim(data: &[u8]) {
-    for format in ["champsim", "cloudsuite"] {
+    as_text(data, &["champsim", "cloudsuite"]);
+}
+
+/// So is text of any columns.
+pub fn table(data: &[u8]) {
+    as_text(
+        data,
+        &[
+            "text:address=1",
+            "text:address=2,kind=1,size=3,base=16",
+            "text:address=3,kind=2,size=4,pid=5,instruction=6,separator=comma,header=1,more=7",
+        ],
+    );
+}
+
+/// What any reader must keep in each of these formats.
+fn as_text(data: &[u8], formats: &[&str]) {
+    for &format in formats {
         let Ok(opened) = open_as(data, Some(format)) else { continue };
         let Some(all) = batches(opened.source) else { continue };
         let report = check(&mut Replay(all.into_iter())).expect("nothing to read");

@@ -31,8 +31,9 @@ const ALLOWED: &str = "allowed are 'I  ADDRESS,SIZE', ' L ADDRESS,SIZE', ' S ADD
 pub(crate) const FORMAT: Format = Format {
     name: "lackey",
     about: "text of valgrind --tool=lackey --trace-mem=yes (lines such as 'I  0401ab70,3' and ' L 1fff0005e8,8')",
+    settings: "",
     detect,
-    open: |input: Input| -> Result<Opened> {
+    open: |input: Input, _| -> Result<Opened> {
         let info = input.info("lackey");
         Ok(Opened { source: Box::new(Assembled::new(LackeyReader::new(input))), info })
     },

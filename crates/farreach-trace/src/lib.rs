@@ -22,10 +22,13 @@ pub mod fuzz;
 pub mod generate;
 pub mod input;
 mod lackey;
+mod lines;
 mod pages;
 mod partial;
 mod pipe;
 pub mod relocate;
+mod settings;
+pub mod table;
 mod tally;
 
 use farreach_types::error::{Error, Result};
@@ -50,13 +53,15 @@ pub struct Format {
     pub about: &'static str,
     /// Whether these first bytes (up to 512, decompressed) begin such a trace.
     pub detect: fn(&[u8]) -> bool,
-    /// Begins reading.
-    pub open: fn(Input) -> Result<Opened>,
+    /// What must be said of such a trace beside, for display: `NAME:key=value,...`. Empty: nothing.
+    pub settings: &'static str,
+    /// Begins reading, with these settings.
+    pub open: fn(Input, &str) -> Result<Opened>,
 }
 
 /// Every format, in the order in which they are tried.
 pub const FORMATS: &[Format] =
-    &[frt::FORMAT, lackey::FORMAT, drmemtrace::FORMAT, champsim::FORMAT, champsim::CLOUDSUITE];
+    &[frt::FORMAT, lackey::FORMAT, drmemtrace::FORMAT, champsim::FORMAT, champsim::CLOUDSUITE, table::FORMAT];
 
 /// What is known of a trace before its first batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -81,8 +86,9 @@ pub struct Opened {
     pub info: TraceInfo,
 }
 
-/// Opens a trace: a path, or `-` for standard input. The format is found by content unless it is forced. A folder is a
-/// trace of DynamoRIO's drmemtrace with a file for each thread.
+/// Opens a trace: a path, or `-` for standard input. The format is found by content unless it is forced: the name of a
+/// format, with settings for those that need some, such as `text:address=2,kind=3`. A folder is a trace of DynamoRIO's
+/// drmemtrace with a file for each thread.
 ///
 /// # Errors
 /// The file cannot be read, is empty, has no known format, or its beginning is damaged; the format asked for does not
@@ -106,7 +112,10 @@ pub fn open_input(input: Input, forced_format: Option<&str>) -> Result<Opened> {
     if head.is_empty() {
         return Err(fail("the trace is empty: no references".into()));
     }
-    let format = match forced_format {
+    let (name, settings) = forced_format.map_or((None, ""), |forced| {
+        forced.split_once(':').map_or((Some(forced), ""), |(name, settings)| (Some(name), settings))
+    });
+    let format = match name {
         Some(name) => FORMATS
             .iter()
             .find(|f| f.name == name)
@@ -116,5 +125,8 @@ pub fn open_input(input: Input, forced_format: Option<&str>) -> Result<Opened> {
             fail(format!("the format is not known; the trace begins with '{seen}'. Known formats: {}", known()))
         })?,
     };
-    (format.open)(input)
+    if format.settings.is_empty() && !settings.is_empty() {
+        return Err(fail(format!("the format {} takes no settings, and got '{settings}'", format.name)));
+    }
+    (format.open)(input, settings)
 }

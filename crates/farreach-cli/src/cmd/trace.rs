@@ -1,6 +1,7 @@
 //! `farreach trace info|check|convert`: look at a trace.
 
-use super::common::{formats, note, print};
+use super::common::{note, print};
+use super::format::FormatArgs;
 use super::record::coders;
 use std::io::ErrorKind;
 
@@ -40,6 +41,7 @@ enum Action {
     #[command(after_help = "Examples:\n  \
         valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | farreach trace convert - -o ls.frt\n  \
         farreach trace convert --to lackey ls.frt | head\n  \
+        farreach trace convert mine.txt --columns address=2,kind=3 --base 16 --kinds 'load=R,store=W' -o mine.frt\n  \
         farreach trace convert --recover killed.frt.4711-0.partial -o killed.frt\n  \
         farreach trace convert --pages-only cc1.frt -o cc1-pages.frt")]
     Convert {
@@ -76,14 +78,13 @@ struct TraceFile {
     /// drmemtrace; '-' is standard input
     #[arg(value_name = "TRACE")]
     trace: String,
-    /// Format of the trace [default: found by content]
-    #[arg(long, value_name = "NAME", value_parser = formats())]
-    format: Option<String>,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 impl TraceFile {
     fn open(&self) -> Result<Opened> {
-        Ok(open_trace(&self.trace, self.format.as_deref())?)
+        Ok(open_trace(&self.trace, self.format.spec()?.as_deref())?)
     }
 }
 

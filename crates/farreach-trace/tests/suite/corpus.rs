@@ -34,6 +34,11 @@ fn champsim() {
 }
 
 #[test]
+fn table() {
+    replay("table", fuzz::table);
+}
+
+#[test]
 fn frt() {
     replay("frt", fuzz::frt);
 }
@@ -50,6 +55,9 @@ fn open() {
     replay("drmemtrace", fuzz::open);
     // Each target also gets the corpora of others.
     replay("lackey", fuzz::open);
+    replay("table", fuzz::open);
+    replay("lackey", fuzz::table);
+    replay("table", fuzz::lackey);
     replay("frt", fuzz::open);
     replay("open", fuzz::frt);
 }
@@ -99,6 +107,15 @@ fn write_seeds() {
     std::fs::write(folder.join("lackey/program"), "I  1000,4\nhello\n").expect("room");
     std::fs::write(folder.join("lackey/loop"), b"I  1000,4\n L 2000,8\nI  1004,2\n".repeat(20)).expect("room");
     std::fs::write(folder.join("open/text"), text).expect("room");
+    for (name, text) in [
+        ("table/plain", "# addresses\n10\n0x20\n\n0xffffffffffffff00\n"),
+        ("table/kinds", "R 7ffe0010 8\nW 0x7ffe0018 4\nI 401000 15\nM 10 1\n"),
+        ("table/csv", "time,op,address,bytes,who,by\n1,R,0x10,4,7,0x400\n2, W ,\"16\",4,7,0x400,x\n3,I,0x400,4,8,0\n"),
+        ("table/cut", "R 7ffe0010 8\nW 0x7ffe001"),
+    ] {
+        std::fs::create_dir_all(folder.join(name).parent().expect("a folder")).expect("room");
+        std::fs::write(folder.join(name), text).expect("room");
+    }
     // Three instructions of each size: a fetch alone, one with a load, a taken branch with a store.
     std::fs::create_dir_all(folder.join("champsim")).expect("room");
     for (name, bytes, store, load) in [("plain", 64, 16, 32), ("cloudsuite", 96, 24, 56)] {

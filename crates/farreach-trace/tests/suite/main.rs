@@ -8,4 +8,6 @@ mod corpus;
 mod drmemtrace;
 mod frt;
 mod lackey;
+mod table;
+mod texts;
 mod threads;
