@@ -27,6 +27,7 @@ use farreach_types::event::Kind;
 pub(crate) const FORMAT: Format = Format {
     name: "champsim",
     about: "records of ChampSim, 64 bytes for each instruction",
+    lacks: "sizes, mappings, threads",
     settings: "",
     detect: |head| PLAIN.fits(head),
     open: |input, _| open(input, &PLAIN),
@@ -36,6 +37,7 @@ pub(crate) const FORMAT: Format = Format {
 pub(crate) const CLOUDSUITE: Format = Format {
     name: "cloudsuite",
     about: "records of ChampSim for CloudSuite, 96 bytes for each instruction",
+    lacks: "sizes, mappings, threads",
     settings: "",
     detect: |head| WIDE.fits(head),
     open: |input, _| open(input, &WIDE),

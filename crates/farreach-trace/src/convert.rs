@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use super::check::{Report, check};
-use super::{Header, Opened, Totals, TraceWriter};
+use super::{FORMATS, Header, Opened, Totals, TraceWriter};
 use crate::partial::Partial;
 use farreach_types::error::{Error, Result};
 use farreach_types::event::{Blocks, Item, Kind, Op};
@@ -17,6 +17,9 @@ pub struct Summary {
     pub file: String,
     /// Format it is in.
     pub format: &'static str,
+    /// What the format does not have.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub lacks: &'static str,
     /// Compression of the whole file, if any.
     pub compression: Option<&'static str>,
     /// Size of the file, if it has one.
@@ -41,7 +44,19 @@ pub fn summarize(mut opened: Opened) -> Result<Summary> {
     let whole = report.violation.is_none() && references > 0;
     let bytes_per_reference = info.bytes.filter(|_| whole).map(|b| b as f64 / references as f64);
     let (file, format, compression) = (info.file, info.format, info.compression);
-    Ok(Summary { file, format, compression, bytes: info.bytes, bytes_per_reference, header: info.header, report })
+    let origin = info.header.as_ref().and_then(|header| header.more.get("original_format")?.as_str());
+    let origin = origin.unwrap_or(format);
+    let lacks = FORMATS.iter().find(|known| known.name == origin).map_or("", |known| known.lacks);
+    Ok(Summary {
+        file,
+        format,
+        lacks,
+        compression,
+        bytes: info.bytes,
+        bytes_per_reference,
+        header: info.header,
+        report,
+    })
 }
 
 /// Writes any trace as a farreach trace; `-` is standard output. A header is kept; a trace without one gets a header

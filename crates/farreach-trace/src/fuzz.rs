@@ -88,6 +88,11 @@ pub fn table(data: &[u8]) {
     );
 }
 
+/// So is what tools write a line for each reference of.
+pub fn lines(data: &[u8]) {
+    as_text(data, &["pinatrace", "dramsim", "execlog"]);
+}
+
 /// What any reader must keep in each of these formats.
 fn as_text(data: &[u8], formats: &[&str]) {
     for &format in formats {

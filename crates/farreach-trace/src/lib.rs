@@ -15,7 +15,9 @@ pub mod check;
 pub mod columns;
 pub mod convert;
 mod dealt;
+mod dramsim;
 mod drmemtrace;
+mod execlog;
 pub mod frt;
 #[doc(hidden)]
 pub mod fuzz;
@@ -25,6 +27,7 @@ mod lackey;
 mod lines;
 mod pages;
 mod partial;
+mod pinatrace;
 mod pipe;
 pub mod relocate;
 mod settings;
@@ -53,6 +56,8 @@ pub struct Format {
     pub about: &'static str,
     /// Whether these first bytes (up to 512, decompressed) begin such a trace.
     pub detect: fn(&[u8]) -> bool,
+    /// What such a trace does not have, for display. Empty: nothing that other formats have.
+    pub lacks: &'static str,
     /// What must be said of such a trace beside, for display: `NAME:key=value,...`. Empty: nothing.
     pub settings: &'static str,
     /// Begins reading, with these settings.
@@ -60,8 +65,17 @@ pub struct Format {
 }
 
 /// Every format, in the order in which they are tried.
-pub const FORMATS: &[Format] =
-    &[frt::FORMAT, lackey::FORMAT, drmemtrace::FORMAT, champsim::FORMAT, champsim::CLOUDSUITE, table::FORMAT];
+pub const FORMATS: &[Format] = &[
+    frt::FORMAT,
+    lackey::FORMAT,
+    drmemtrace::FORMAT,
+    pinatrace::FORMAT,
+    dramsim::FORMAT,
+    execlog::FORMAT,
+    champsim::FORMAT,
+    champsim::CLOUDSUITE,
+    table::FORMAT,
+];
 
 /// What is known of a trace before its first batch.
 #[derive(Clone, PartialEq, Eq, Debug)]

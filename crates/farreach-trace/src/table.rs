@@ -37,6 +37,7 @@ use farreach_types::event::Kind;
 pub(crate) const FORMAT: Format = Format {
     name: "text",
     about: "any text with a line for each reference: --columns says where what is",
+    lacks: "mappings, threads; sizes, kinds, processes and instructions, unless columns have them",
     settings: "address=COLUMN, and more",
     detect: |_| false,
     open: |input: Input, settings: &str| -> Result<Opened> {

@@ -203,6 +203,9 @@ fn counts(r: &Report) -> String {
 fn info_text(s: &Summary) -> String {
     let mut lines = vec![("file", s.file.clone())];
     lines.push(("format", s.format.to_owned() + &s.compression.map_or(String::new(), |c| format!(" in {c}"))));
+    if !s.lacks.is_empty() {
+        lines.push(("lacks", s.lacks.to_owned()));
+    }
     if let Some(h) = &s.header {
         let one = |k, v: &str| (!v.is_empty()).then(|| (k, v.to_owned()));
         lines.extend(one("program", &h.program));

@@ -36,6 +36,7 @@ pub(crate) const FORMAT: Format = Format {
     name: NAME,
     about: "DynamoRIO drmemtrace (drcachesim) after processing, Google workload traces: a file, or a folder with a \
             file per thread",
+    lacks: "mappings, forks",
     settings: "",
     detect: |head| header(head).is_some() || foreign(head).is_some(),
     open: |input: Input, _| -> Result<Opened> {

@@ -242,6 +242,7 @@ impl ChunkHead {
 pub(crate) const FORMAT: Format = Format {
     name: "frt",
     about: "farreach trace: blocks, addresses and events in compressed chunks (starts with \\x89FRT)",
+    lacks: "",
     settings: "",
     detect: |head| head.starts_with(&MAGIC[..4]),
     open: |input: Input, _| -> Result<Opened> {
