@@ -26,7 +26,7 @@ class Event:
     #: Number of the address space.
     pid: int
     #: `start`, `map`, `unmap`, `remap`, `protect`, `advise`, `fork`, `thread_start`, `thread_exit`, `switch`, `end`;
-    #: `pages` at the beginning of a page trace; in `Words` also `define`.
+    #: `pages` at the beginning of a page trace, `samples` at that of samples; in `Words` also `define`.
     name: str
     #: What belongs to it: `start`, `len`, `prot` and so on, as in the book's page about traces.
     fields: Mapping[str, Any]

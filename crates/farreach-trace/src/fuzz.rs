@@ -93,6 +93,17 @@ pub fn lines(data: &[u8]) {
     as_text(data, &["pinatrace", "dramsim", "execlog"]);
 }
 
+/// Text of perf is refused, or is a stream of samples without violation, which does not become text.
+pub fn perf(data: &[u8]) {
+    let Ok(opened) = open_as(data, Some("perf")) else { return };
+    let Some(all) = batches(opened.source) else { return };
+    let report = check(&mut Replay(all.into_iter())).expect("nothing to read");
+    assert_eq!(report.violation, None, "a reader makes sound streams only");
+    assert_eq!((report.events.get("samples"), report.totals.instructions), (Some(&1), 0));
+    let again = open_as(data, Some("perf")).expect("it was read before");
+    assert!(to_lackey(again, &mut Vec::new(), "memory").is_err());
+}
+
 /// What any reader must keep in each of these formats.
 fn as_text(data: &[u8], formats: &[&str]) {
     for &format in formats {

@@ -27,9 +27,11 @@ mod lackey;
 mod lines;
 mod pages;
 mod partial;
+mod perf;
 mod pinatrace;
 mod pipe;
 pub mod relocate;
+mod samples;
 mod settings;
 pub mod table;
 mod tally;
@@ -47,6 +49,7 @@ pub use pages::Pages;
 pub use partial::Partial;
 pub use pipe::{Arrival, Pipe, is_pipe};
 pub use relocate::{Relocated, Relocator};
+pub use samples::{Hot, Sampled};
 
 /// A format of traces that can be read.
 pub struct Format {
@@ -72,6 +75,7 @@ pub const FORMATS: &[Format] = &[
     pinatrace::FORMAT,
     dramsim::FORMAT,
     execlog::FORMAT,
+    perf::FORMAT,
     champsim::FORMAT,
     champsim::CLOUDSUITE,
     table::FORMAT,

@@ -222,6 +222,16 @@ fn info_text(s: &Summary) -> String {
     if s.report.events.contains_key("pages") {
         lines.push(("addresses", "of pages alone: a page trace".to_owned()));
     }
+    if let Some(sampled) = &s.sampled {
+        lines.push(("references", "samples: a few of a program, without what is between them".to_owned()));
+        let pages = |n, size: u64| format!("{} of {}", with_noun(n, "page"), Bytes(size));
+        lines.push(("touched", format!("{}, {}", pages(sampled.pages, 4 << 10), pages(sampled.pages_2m, 2 << 20))));
+        for (i, hot) in sampled.most.iter().enumerate() {
+            let samples = with_noun(hot.samples, "sample");
+            let text = format!("{samples} at {:#x}, address space {}", hot.start, hot.space);
+            lines.push((if i == 0 { "most" } else { "" }, text));
+        }
+    }
     if let Some(system) = &s.report.system {
         let processors = with_noun(system.processors.into(), "processor");
         let (name, memory) = (system.arch.name(), Bytes(system.memory));
@@ -237,7 +247,7 @@ fn info_text(s: &Summary) -> String {
         .report
         .events
         .iter()
-        .filter(|e| !["define", "pages"].contains(e.0))
+        .filter(|e| !["define", "pages", "samples"].contains(e.0))
         .map(|(k, n)| format!("{n} {k}"))
         .collect();
     if !events.is_empty() {

@@ -44,6 +44,11 @@ fn lines() {
 }
 
 #[test]
+fn perf() {
+    replay("perf", fuzz::perf);
+}
+
+#[test]
 fn frt() {
     replay("frt", fuzz::frt);
 }
@@ -62,6 +67,7 @@ fn open() {
     replay("lackey", fuzz::open);
     replay("table", fuzz::open);
     replay("lines", fuzz::open);
+    replay("perf", fuzz::open);
     replay("lackey", fuzz::table);
     replay("table", fuzz::lackey);
     replay("frt", fuzz::open);
@@ -122,6 +128,16 @@ fn write_seeds() {
         ("lines/values", "0x7f: R      0x10  8        0x1\n0x80: W (nil) 16 0x1f00\n0x80: R 0x20  1 \n#eof\n"),
         ("lines/k6", "0x1A2B40 P_MEM_WR 123\n0x1A2B80  P_FETCH   124\n0x1A2B80 BOFF 125\n"),
         ("lines/mase", "0x1A2B40 READ 0\n0x1A2B40 IFETCH 1\n0x40 WRITE 1\n"),
+        (
+            "perf/pebs",
+            "# ========\nls 7579/7579  4076.8: 1 cpu/mem-loads,ldlat=30/P:     7ffe6e453de8      5080022 |OP LOAD|LVL L1 \
+             hit|SNP None|TLB L1 or L2 hit|LCK No|BLK  N/A   34      7f22155be545 main (/usr/bin/ls)\n",
+        ),
+        (
+            "perf/ibs",
+            "ls 7 [001] 1.5: 1 ibs_op//: 0 21 |OP N/A|LVL N/A\nls 7 [001] 1.6: 1 ibs_op//: 7ff 22 |OP STORE|LVL N/A\n",
+        ),
+        ("perf/plain", "mem-stores:     7ffe6e453de8     7f22155be545\nmem-loads: ffffffff81753360 ffffffff8175336a\n"),
         ("lines/misc", "0x1A2B40 read\n0x1A2B40 write 00ff\n"),
         (
             "lines/execlog",

@@ -10,6 +10,7 @@ mod drmemtrace;
 mod execlog;
 mod frt;
 mod lackey;
+mod perf;
 mod pinatrace;
 mod table;
 mod texts;

@@ -35,7 +35,7 @@ fn references(opened: Opened) -> Result<Vec<Ref>, String> {
         let expanded = blocks.expand(&batch, |item| {
             match item {
                 Item::Access(a) => all.push((batch.asid.0, a.kind, a.addr, a.size)),
-                Item::Op(Op::Define { .. } | Op::ThreadStart { .. } | Op::Switch { .. }) => {}
+                Item::Op(Op::Define { .. } | Op::Samples | Op::ThreadStart { .. } | Op::Switch { .. }) => {}
                 Item::Op(op) => panic!("no such event in a text: {op:?}"),
             }
             true
