@@ -93,6 +93,11 @@ pub fn lines(data: &[u8]) {
     as_text(data, &["pinatrace", "dramsim", "execlog"]);
 }
 
+/// So are packet traces of gem5.
+pub fn gem5(data: &[u8]) {
+    as_text(data, &["gem5:addresses=virtual", "gem5:addresses=physical,load=22,store=7,skip=11"]);
+}
+
 /// Text of perf is refused, or is a stream of samples without violation, which does not become text.
 pub fn perf(data: &[u8]) {
     let Ok(opened) = open_as(data, Some("perf")) else { return };

@@ -21,6 +21,7 @@ mod execlog;
 pub mod frt;
 #[doc(hidden)]
 pub mod fuzz;
+mod gem5;
 pub mod generate;
 pub mod input;
 mod lackey;
@@ -76,6 +77,7 @@ pub const FORMATS: &[Format] = &[
     dramsim::FORMAT,
     execlog::FORMAT,
     perf::FORMAT,
+    gem5::FORMAT,
     champsim::FORMAT,
     champsim::CLOUDSUITE,
     table::FORMAT,

@@ -17,7 +17,8 @@
 //! * `base` of addresses: 10, 16, or `auto`, hexadecimal with 0x and decimal without. Sizes and processes are `auto`.
 //! * `separator`: `space` is any number of blanks and tabs; others separate columns that may be empty, have blanks
 //!   around them, or stand in double quotes.
-//! * `load`, `store`, `fetch`, `modify`: the words of a kind, with `|` between; `modify` is a load, then a store.
+//! * `load`, `store`, `fetch`, `modify`: the words of a kind, with `|` between; `modify` is a load, then a store,
+//!   and `skip` no reference.
 //! * `header`: lines at the beginning that are passed over. `comment`: so are lines that begin so, and empty ones.
 
 use hashbrown::HashMap;
@@ -53,13 +54,14 @@ pub(crate) const FORMAT: Format = Format {
 /// Settings that name a column.
 pub const COLUMNS: [&str; 6] = ["address", "kind", "size", "pid", "instruction", "more"];
 /// Settings that have the words of a kind.
-pub const KINDS: [&str; 4] = ["load", "store", "fetch", "modify"];
+pub const KINDS: [&str; 5] = ["load", "store", "fetch", "modify", "skip"];
 /// The words that are taken if none are told.
-const WORDS: [(&str, &str, What); 4] = [
+const WORDS: [(&str, &str, What); 5] = [
     ("load", "R|r|L|l|LD|ld|RD|rd|LOAD|load|Load|READ|read|Read", What::Load),
     ("store", "W|w|S|s|ST|st|WR|wr|STORE|store|Store|WRITE|write|Write", What::Store),
     ("fetch", "I|i|F|f|IFETCH|ifetch|FETCH|fetch|Fetch", What::Fetch),
     ("modify", "M|m|RW|rw", What::Modify),
+    ("skip", "", What::Skip),
 ];
 const SEPARATORS: [(&str, Option<u8>); 6] = [
     ("space", None),
@@ -79,6 +81,8 @@ enum What {
     Store,
     Fetch,
     Modify,
+    /// No reference.
+    Skip,
 }
 
 /// What the user says of the text, and what was read of it.
@@ -291,6 +295,7 @@ impl Table {
             What::Load | What::Modify => Kind::Load,
             What::Store => Kind::Store,
             What::Fetch => Kind::Fetch,
+            What::Skip => return Ok(()),
         };
         let at = |column: usize| move |what: String| Wrong::at(column + 1, what);
         let addr = lines::number(field(self.address), self.base).map_err(at(self.address))?;

@@ -18,9 +18,10 @@ pub struct FormatArgs {
     /// kind every line is a load, without size every reference has one byte. `--columns address=3,kind=2`
     #[arg(long, value_name = "WHAT=N,...")]
     columns: Option<String>,
-    /// Words in the column `kind`, such as `load=R|LD,store=W|ST,fetch=I`; `modify` is a load and a store. Without it
-    /// the usual ones: R, LD, load, read, W, ST, store, write, I, fetch and so on.
-    #[arg(long, value_name = "KIND=WORD|...,...", requires = "columns")]
+    /// Words in the column `kind`, such as `load=R|LD,store=W|ST,fetch=I`; `modify` is a load and a store, `skip` no
+    /// reference. Without it the usual ones: R, LD, load, read, W, ST, store, write, I, fetch and so on. In a trace of
+    /// gem5: numbers of commands, beside 1 for a load and 4 for a store.
+    #[arg(long, value_name = "KIND=WORD|...,...")]
     kinds: Option<String>,
     /// Base of addresses in such a text: 10, 16, or auto, hexadecimal with 0x and decimal without.
     #[arg(long, value_name = "BASE", requires = "columns", value_parser = ["10", "16", "auto"])]
@@ -34,6 +35,9 @@ pub struct FormatArgs {
     /// What its lines of comment begin with, which are passed over; `#` if nothing is said.
     #[arg(long, value_name = "TEXT", requires = "columns")]
     comment: Option<String>,
+    /// Read a packet trace of gem5, which has these addresses.
+    #[arg(long, value_name = "WHICH", value_parser = ["virtual", "physical"], conflicts_with = "columns")]
+    addresses: Option<String>,
 }
 
 /// Refuses a text in which anything but these keys has a value.
@@ -50,6 +54,21 @@ impl FormatArgs {
     /// # Errors
     /// Options that do not go together.
     pub fn spec(&self) -> Result<Option<String>> {
+        if let Some(kinds) = &self.kinds {
+            check("--kinds", kinds, &KINDS)?;
+            if self.columns.is_none() && self.addresses.is_none() {
+                bail!(
+                    "--kinds {kinds}: words of kinds are those of a text with --columns, or of gem5 with --addresses"
+                );
+            }
+        }
+        if let Some(addresses) = &self.addresses {
+            if let Some(other) = self.format.as_deref().filter(|&name| name != "gem5") {
+                bail!("--addresses is about --format gem5, and not about {other}");
+            }
+            let kinds = self.kinds.as_ref().map_or(String::new(), |kinds| format!(",{kinds}"));
+            return Ok(Some(format!("gem5:addresses={addresses}{kinds}")));
+        }
         let Some(columns) = &self.columns else { return Ok(self.format.clone()) };
         if let Some(other) = self.format.as_deref().filter(|&name| name != "text") {
             bail!("--columns is about --format text, and not about {other}");
@@ -57,7 +76,6 @@ impl FormatArgs {
         check("--columns", columns, &COLUMNS)?;
         let mut spec = format!("text:{columns}");
         if let Some(kinds) = &self.kinds {
-            check("--kinds", kinds, &KINDS)?;
             spec += &format!(",{kinds}");
         }
         let separator = self.separator.as_deref().map(|separator| match separator {
@@ -100,6 +118,11 @@ mod tests {
             ("", None),
             ("--format lackey", Some("lackey")),
             ("--columns address=1", Some("text:address=1")),
+            ("--addresses virtual", Some("gem5:addresses=virtual")),
+            (
+                "--addresses physical --format gem5 --kinds load=22|26,skip=11",
+                Some("gem5:addresses=physical,load=22|26,skip=11"),
+            ),
             ("--format text --columns address=2,kind=3", Some("text:address=2,kind=3")),
             (
                 "--columns address=2 --base 16 --separator , --header 1 --comment // --kinds load=R|r,store=W",
@@ -111,6 +134,11 @@ mod tests {
         for line in [
             "--format elf",
             "--base 16",
+            "--kinds load=R",
+            "--addresses",
+            "--addresses linear",
+            "--addresses virtual --format frt",
+            "--addresses virtual --columns address=1",
             "--columns address=1 --base 8",
             "--columns adress=1",
             "--columns address=1,load=R",

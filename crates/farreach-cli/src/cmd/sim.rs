@@ -22,6 +22,7 @@ Examples:
   farreach contiguity --dump xz.map -- xz -kf big.tar; farreach sim xz.frt --mapping xz.map
   farreach sim 605.mcf_s-472B.champsimtrace.xz --limit 50M
   farreach sim drmemtrace.app.4711.0001.dir/trace
+  farreach sim system.cpu.trc.gz --addresses virtual
   farreach sim mine.csv --columns address=2,kind=1,size=3 --separator , --header 1
   farreach sim workload:gups:size=256M,references=20M
   valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | farreach sim -")]

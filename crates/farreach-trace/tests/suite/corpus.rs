@@ -49,6 +49,11 @@ fn perf() {
 }
 
 #[test]
+fn gem5() {
+    replay("gem5", fuzz::gem5);
+}
+
+#[test]
 fn frt() {
     replay("frt", fuzz::frt);
 }
@@ -68,6 +73,7 @@ fn open() {
     replay("table", fuzz::open);
     replay("lines", fuzz::open);
     replay("perf", fuzz::open);
+    replay("gem5", fuzz::open);
     replay("lackey", fuzz::table);
     replay("table", fuzz::lackey);
     replay("frt", fuzz::open);
@@ -148,6 +154,9 @@ fn write_seeds() {
         std::fs::create_dir_all(folder.join(name).parent().expect("a folder")).expect("room");
         std::fs::write(folder.join(name), text).expect("room");
     }
+    std::fs::create_dir_all(folder.join("gem5")).expect("room");
+    std::fs::write(folder.join("gem5/cpu"), crate::gem5::trace(&crate::gem5::packets())).expect("room");
+    std::fs::write(folder.join("gem5/cache"), crate::gem5::trace(&crate::gem5::behind_a_cache())).expect("room");
     // Three instructions of each size: a fetch alone, one with a load, a taken branch with a store.
     std::fs::create_dir_all(folder.join("champsim")).expect("room");
     for (name, bytes, store, load) in [("plain", 64, 16, 32), ("cloudsuite", 96, 24, 56)] {

@@ -9,6 +9,7 @@ mod dramsim;
 mod drmemtrace;
 mod execlog;
 mod frt;
+mod gem5;
 mod lackey;
 mod perf;
 mod pinatrace;

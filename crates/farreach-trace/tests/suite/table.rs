@@ -19,6 +19,8 @@ fn columns_are_what_the_user_says() {
     assert_eq!(hex, [(0, Load, 16, 1), (0, Load, 255, 1)]);
     let own = read("0 a 1\n1 b 2\n2 c 3\n", "text:address=3,kind=2,load=a|x,store=b,modify=c").expect("good");
     assert_eq!(own, [(0, Load, 1, 1), (0, Store, 2, 1), (0, Load, 3, 1), (0, Store, 3, 1)]);
+    let skipped = read("0 a x\n1 b 2\n", "text:address=3,kind=2,skip=a,store=b").expect("good");
+    assert_eq!(skipped, [(0, Store, 2, 1)]);
     let free = read("1;a\n2;b;c d\n3\n", "text:address=1,separator=;,more=2").expect("good");
     assert_eq!(free.len(), 3);
     let quotes = read("\"a, b\",7\n\"\",8\n,9\n", "text:address=2,separator=comma").expect("good");
@@ -64,7 +66,7 @@ fn what_is_wrong_is_named_with_its_place() {
         ("R 0x10 4 1 W", "the line has 5 columns, the first had 4; 'more=N' in --columns allows any from N on"),
         ("R 0x10 4 1 W 0x20 4 1", "the line has 8 columns"),
     ] {
-        let e = read(&format!("W 0x8 4 1\n{line}\n"), spec).expect_err(line);
+        let e = read(format!("W 0x8 4 1\n{line}\n"), spec).expect_err(line);
         assert!(e.starts_with("t: line 2") && e.contains(expected), "{line}: {e}");
     }
     for (text, expected) in [
@@ -76,7 +78,7 @@ fn what_is_wrong_is_named_with_its_place() {
         let e = read(text, spec).expect_err(text);
         assert!(e.contains(expected), "{text}: {e}");
     }
-    let e = read(&format!("1 {}\n", "x".repeat(1 << 18)), "text:address=1").expect_err("long");
+    let e = read(format!("1 {}\n", "x".repeat(1 << 18)), "text:address=1").expect_err("long");
     assert!(e.contains("line 1: the line has more than 262144 bytes"), "{e}");
     let comma = |text: &str| read(text, "text:address=1,separator=comma").expect_err(text);
     assert!(comma("\"5\n").contains("the quotes are not closed"));
