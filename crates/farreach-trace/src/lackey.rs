@@ -7,10 +7,10 @@
 //!  M 04033e06,1
 //! ```
 //! `I` is a fetch, ` L` a load, ` S` a store, ` M` one load and one store of the same bytes; addresses are hexadecimal
-//! without 0x, sizes decimal. Blanks at the end of a line mean nothing. Lines of Valgrind itself (`==PID==`, `--PID--`,
-//! `**PID**` of a program that calls `VALGRIND_PRINTF`; with `--time-stamp=yes` also `==TIME PID==`) and blank lines are
-//! skipped. So are those of `--trace-superblocks=yes` (`SB 0401ab70`): what follows each begins with a fetch of the same
-//! address. Anything else is an error.
+//! without 0x, sizes decimal. Blanks at the end of a line mean nothing. Blank lines are skipped, and those of Valgrind
+//! itself: `==PID==`, `--PID--`, and `**PID**` of a program that calls `VALGRIND_PRINTF`; with `--time-stamp=yes` also
+//! `==TIME PID==`. So are those of `--trace-superblocks=yes` (`SB 0401ab70`): what follows each begins with a fetch of
+//! the same address. Anything else is an error.
 //!
 //! The format knows no processes, threads and mappings, so the stream has definitions and executions only, all in
 //! address space 0; there is no `Start`. Blocks are made by `assemble`.

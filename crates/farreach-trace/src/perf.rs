@@ -4,9 +4,9 @@
 //! ls 7579/7579 4076.833413: 1 cpu/mem-loads,ldlat=30/P: 7ffe6e453de8 5080022 |OP LOAD|LVL L1 hit|... 7f22155be545
 //! ```
 //! Names and numbers as `-F` asks for, up to the event, which a colon ends; then `addr`, and at least one of `data_src`
-//! and `ip` behind it, since one number alone could be either. Load or store is what `data_src` says, else what the name
-//! of the event says (`mem-loads`, `mem-stores`). Each sample is of one byte. `ip` is no reference: fetches are not
-//! sampled. Address spaces are processes, if `pid` is there. Comments (`--header`) and empty lines are passed over.
+//! and `ip` behind it, since one number alone could be either. Load or store is what `data_src` says, else what the
+//! name of the event says (`mem-loads`, `mem-stores`). Each sample is of one byte. `ip` is no reference: fetches are
+//! not sampled. Address spaces are processes, if `pid` is there. Comments (`--header`) and empty lines are passed over.
 //!
 //! No reference, and passed over: samples that did not access memory (`OP N/A`, of AMD's `ibs_op`), software prefetches
 //! (`OP PFETCH`), and samples whose address the processor does not know, which is 0.

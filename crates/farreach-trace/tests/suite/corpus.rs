@@ -136,8 +136,8 @@ fn write_seeds() {
         ("lines/mase", "0x1A2B40 READ 0\n0x1A2B40 IFETCH 1\n0x40 WRITE 1\n"),
         (
             "perf/pebs",
-            "# ========\nls 7579/7579  4076.8: 1 cpu/mem-loads,ldlat=30/P:     7ffe6e453de8      5080022 |OP LOAD|LVL L1 \
-             hit|SNP None|TLB L1 or L2 hit|LCK No|BLK  N/A   34      7f22155be545 main (/usr/bin/ls)\n",
+            "# ========\nls 7579/7579  4076.8: 1 cpu/mem-loads,ldlat=30/P:     7ffe6e453de8      5080022 |OP LOAD|LVL \
+             L1 hit|SNP None|LCK No|BLK  N/A   34      7f22155be545 main (/usr/bin/ls)\n",
         ),
         (
             "perf/ibs",

@@ -9,20 +9,20 @@ use farreach_types::event::{Op, Source};
 
 /// As perf prints events of Intel by default, with a process asked for in the second line.
 const PEBS: &str = "\
-    chromium-browse   46572 [002] 544966.882384:      10000 cpu/mem-loads,ldlat=30/P:     7ffdf1391b0c      10268100142 \
-    |OP LOAD|LVL L1 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK    N/A    5   7    0      7fad7c47425d [unknown] (/usr/lib/g)\n\
-    chromium-browse   46572 [002] 544966.882399:      10000         cpu/mem-stores/P:     7ffdf1392000      10268100144 \
-    |OP STORE|LVL L1 hit|SNP N/A|TLB N/A|LCK N/A|BLK    N/A    0   0    0      7fad7c47425d add (/usr/lib/g)\n";
+    chromium  46572 [002] 544966.882384:      10000 cpu/mem-loads,ldlat=30/P:     7ffdf1391b0c      10268100142 \
+    |OP LOAD|LVL L1 hit|SNP None|TLB L1 or L2 hit|LCK No    5   7    0      7fad7c47425d [unknown] (/usr/lib/g)\n\
+    chromium  46572 [002] 544966.882399:      10000         cpu/mem-stores/P:     7ffdf1392000      10268100144 \
+    |OP STORE|LVL L1 hit|SNP N/A|TLB N/A|LCK N/A    0   0    0      7fad7c47425d add (/usr/lib/g)\n";
 /// As it prints what `-F` asks for.
 const FIELDS: &str = "# ========\n\
     \x20             ls  7579/7579   4076.833413: cpu/mem-loads,ldlat=30/P:     55f517d9b5c0 ffffffff8175336a\n\
     \x20         my job  7580/7581   4076.833440: cpu/mem-stores/P:     55f517d9b5c0     7f22155be545\n\n\
     \x20             ls  7579/7590   4076.833462: cpu/mem-loads,ldlat=30/P: ffff888100a0b0c0 ffffffff81b73c18\n";
 const IBS: &str = "\
-    \x20 a 7579/7579 [000] 1.000001:  250000 ibs_op//:                0       1e05080021 |OP N/A|LVL N/A|SNP N/A|TLB N/A\n\
-    \x20 a 7579/7579 [000] 1.000002:  250000 ibs_op//:     7ffe6e453de8        229080142 |OP LOAD|LVL L1 hit|SNP N/A\n\
-    \x20 a 7579/7579 [000] 1.000003:  250000 ibs_op//:     7ffe6e453de8        229080148 |OP PFETCH|LVL L1 hit|SNP N/A\n\
-    \x20 a 7579/7579 [000] 1.000004:  250000 ibs_op//:                0        229080142 |OP LOAD|LVL L1 hit|SNP N/A\n";
+    \x20 a 7579/7579 [000] 1.000001:  250000 ibs_op//:                0       1e05080021 |OP N/A|LVL N/A|SNP N/A\n\
+    \x20 a 7579/7579 [000] 1.000002:  250000 ibs_op//:     7ffe6e453de8        229080142 |OP LOAD|LVL L1 hit\n\
+    \x20 a 7579/7579 [000] 1.000003:  250000 ibs_op//:     7ffe6e453de8        229080148 |OP PFETCH|LVL L1 hit\n\
+    \x20 a 7579/7579 [000] 1.000004:  250000 ibs_op//:                0        229080142 |OP LOAD|LVL L1 hit\n";
 const SPE: &str = "  memstress  3603/3603 [020]   122.463754:          1   memory:     aaaac17c3000       8688000842 \
     |OP LOAD|LVL L3 or L3 hit|SNP N/A|TLB Walker hit|LCK No|BLK  N/A     aaaac17c3e88 [unknown] (/home/memstress)\n";
 
