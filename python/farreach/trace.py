@@ -26,7 +26,7 @@ class Event:
     #: Number of the address space.
     pid: int
     #: `start`, `map`, `unmap`, `remap`, `protect`, `advise`, `fork`, `thread_start`, `thread_exit`, `switch`, `end`;
-    #: `pages` at the beginning of a page trace; in `Words` also `define`.
+    #: `pages` at the beginning of a page trace, `samples` at that of samples; in `Words` also `define`.
     name: str
     #: What belongs to it: `start`, `len`, `prot` and so on, as in the book's page about traces.
     fields: Mapping[str, Any]
@@ -101,7 +101,8 @@ class Trace:
 
     Args:
         file: path of a trace in any format that farreach reads, plain or compressed; `-` is standard input.
-        format: read it as this format instead of finding out by content; `formats()` lists them.
+        format: read it as this format instead of finding out by content; `formats()` lists them. Any text is
+            `text:address=2,kind=3`, with the columns in which these are, and what else its page in the book says.
 
     Raises:
         OSError: there is no such file.

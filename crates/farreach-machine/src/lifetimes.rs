@@ -294,6 +294,7 @@ impl RegionLifetimes {
             }
             Op::Define { .. }
             | Op::Pages
+            | Op::Samples
             | Op::Advise { .. }
             | Op::Thp(_)
             | Op::Guest(_)

@@ -1,7 +1,8 @@
 //! Values that all readable reports derive from a result: the baseline, ratios, and text made safe to show.
 
-use super::format::{clean, rate};
-use farreach_types::counts::{ContiguityResult, MachineResult, PageSizeResult, RunResult, WatchResult, Workload};
+use super::format::{clean, count, rate};
+use farreach_types::counts::{ContiguityResult, MachineResult, PageSizeResult, RunResult, WatchResult, WindowUse, Workload};
+use farreach_types::plural::with_noun;
 
 /// Name of the design that others are compared with.
 const SINGLE: &str = "t94/single";
@@ -119,18 +120,19 @@ pub(super) fn per_thousand_instructions(machine: &MachineResult, workload: &Work
     counted.then(|| 1000.0 * all_misses(machine) / workload.instructions as f64)
 }
 
+/// The windows of a run of so many instructions.
+pub(super) fn sampled_windows(windows: &WindowUse, instructions: u64) -> String {
+    let part = 100.0 * windows.counted_instructions as f64 / instructions.max(1) as f64;
+    let many = with_noun(windows.windows, "window");
+    let seed = windows.seed;
+    format!("Sampled: {} % in {many} of {} instructions, seed {seed}.", rate(part), count(windows.window_instructions))
+}
+
 /// What was simulated of a run, if that was not everything.
 pub(super) fn sampled(workload: &Workload) -> Option<String> {
     if let Some(windows) = &workload.windows {
-        let part = 100.0 * windows.counted_instructions as f64 / workload.instructions.max(1) as f64;
-        return Some(format!(
-            "Sampled: {} % of the run, in {} of {} instructions, seed {}. Misses, cycles and energy are estimates of \
-             the whole; faults and memory are exact.",
-            rate(part),
-            farreach_types::plural::with_noun(windows.windows, "window"),
-            crate::format::count(windows.window_instructions),
-            windows.seed,
-        ));
+        let words = sampled_windows(windows, workload.instructions);
+        return Some(format!("{words} Misses, cycles and energy are estimates of all; faults and memory are exact."));
     }
     let sample = workload.traps.as_ref()?.sample.as_ref()?;
     Some(if sample.classes < sample.of_classes {

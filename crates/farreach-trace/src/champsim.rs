@@ -27,16 +27,20 @@ use farreach_types::event::Kind;
 pub(crate) const FORMAT: Format = Format {
     name: "champsim",
     about: "records of ChampSim, 64 bytes for each instruction",
+    lacks: "sizes, mappings, threads",
+    settings: "",
     detect: |head| PLAIN.fits(head),
-    open: |input| open(input, &PLAIN),
+    open: |input, _| open(input, &PLAIN),
 };
 
 /// CloudSuite traces, for the registry.
 pub(crate) const CLOUDSUITE: Format = Format {
     name: "cloudsuite",
     about: "records of ChampSim for CloudSuite, 96 bytes for each instruction",
+    lacks: "sizes, mappings, threads",
+    settings: "",
     detect: |head| WIDE.fits(head),
-    open: |input| open(input, &WIDE),
+    open: |input, _| open(input, &WIDE),
 };
 
 /// Bytes of every reference and every instruction: the format has no sizes.

@@ -256,8 +256,9 @@ impl Checker {
                 *self.events.entry(name(op)).or_default() += 1;
                 match op {
                     Op::Define { id, block } => self.define(*id, block)?,
-                    Op::Pages if self.spaces.is_empty() => {}
+                    op if op.is_mark() && self.spaces.is_empty() => {}
                     Op::Pages => return Err("the mark of a page trace stands behind events or references".into()),
+                    Op::Samples => return Err("the mark of samples stands behind events or references".into()),
                     op => {
                         self.op(batch.asid, op)?;
                         alive = None;
@@ -399,7 +400,7 @@ impl Checker {
             (None, _) => {}
         }
         match op {
-            Op::Define { .. } | Op::Pages | Op::Start { .. } => unreachable!("handled before"),
+            Op::Define { .. } | Op::Pages | Op::Samples | Op::Start { .. } => unreachable!("handled before"),
             Op::Fork { child } => {
                 let program = Arc::clone(&self.spaces[at].space.program);
                 let (current, threads) = (self.spaces[at].current, self.spaces[at].threads.is_some());
@@ -470,6 +471,7 @@ pub(crate) fn name(op: &Op) -> &'static str {
     match op {
         Op::Define { .. } => "define",
         Op::Pages => "pages",
+        Op::Samples => "samples",
         Op::Start { .. } => "start",
         Op::Fork { .. } => "fork",
         Op::Map(_) => "map",

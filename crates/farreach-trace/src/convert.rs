@@ -5,8 +5,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use super::check::{Report, check};
-use super::{Header, Opened, Totals, TraceWriter};
+use super::{FORMATS, Header, Opened, Totals, TraceWriter};
 use crate::partial::Partial;
+use crate::samples::{Counted, Sampled};
 use farreach_types::error::{Error, Result};
 use farreach_types::event::{Blocks, Item, Kind, Op};
 
@@ -17,6 +18,9 @@ pub struct Summary {
     pub file: String,
     /// Format it is in.
     pub format: &'static str,
+    /// What the format does not have.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub lacks: &'static str,
     /// Compression of the whole file, if any.
     pub compression: Option<&'static str>,
     /// Size of the file, if it has one.
@@ -25,6 +29,9 @@ pub struct Summary {
     pub bytes_per_reference: Option<f64>,
     /// Origin, for formats that record it.
     pub header: Option<Header>,
+    /// The pages of samples, if it has samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<Sampled>,
     /// Counts, address spaces, and the first violation if there is one.
     #[serde(flatten)]
     pub report: Report,
@@ -34,14 +41,20 @@ pub struct Summary {
 ///
 /// # Errors
 /// The trace cannot be read to its end. A violation of the stream's contract is no error: it stands in the report.
-pub fn summarize(mut opened: Opened) -> Result<Summary> {
-    let report = check(&mut *opened.source)?;
+pub fn summarize(opened: Opened) -> Result<Summary> {
+    let mut counted = Counted::new(opened.source);
+    let report = check(&mut counted)?;
     let info = opened.info;
     let references = report.totals.references();
     let whole = report.violation.is_none() && references > 0;
     let bytes_per_reference = info.bytes.filter(|_| whole).map(|b| b as f64 / references as f64);
     let (file, format, compression) = (info.file, info.format, info.compression);
-    Ok(Summary { file, format, compression, bytes: info.bytes, bytes_per_reference, header: info.header, report })
+    let origin = info.header.as_ref().and_then(|header| header.more.get("original_format")?.as_str());
+    let origin = origin.unwrap_or(format);
+    let lacks = FORMATS.iter().find(|known| known.name == origin).map_or("", |known| known.lacks);
+    let sampled = counted.pages();
+    let (bytes, header) = (info.bytes, info.header);
+    Ok(Summary { file, format, lacks, compression, bytes, bytes_per_reference, header, sampled, report })
 }
 
 /// Writes any trace as a farreach trace; `-` is standard output. A header is kept; a trace without one gets a header
@@ -130,7 +143,7 @@ pub fn to_lackey(mut opened: Opened, out: impl Write, file: &str) -> Result<Lack
     let mut blocks = Blocks::default();
     let mut text = LackeyText::default();
     let mut asid = None;
-    let (mut failed, mut pages) = (None, false);
+    let (mut failed, mut refused) = (None, None);
     let io = |source| Error::Io { file: file.to_owned(), source };
     while let Some(batch) = opened.source.next_batch()? {
         text.space_changes_left_out += u64::from(asid.is_some_and(|a| a != batch.asid));
@@ -147,7 +160,12 @@ pub fn to_lackey(mut opened: Opened, out: impl Write, file: &str) -> Result<Lack
                     writeln!(out, "{kind} {:08x},{}", a.addr, a.size)
                 }
                 Item::Op(Op::Pages) => {
-                    pages = true;
+                    refused =
+                        Some("this is a page trace: it has no addresses within pages, and the text must have them");
+                    Ok(())
+                }
+                Item::Op(Op::Samples) => {
+                    refused = Some("these are samples: the text cannot say so, and would pass for a whole trace");
                     Ok(())
                 }
                 Item::Op(op) => {
@@ -156,7 +174,7 @@ pub fn to_lackey(mut opened: Opened, out: impl Write, file: &str) -> Result<Lack
                 }
             };
             failed = written.err();
-            failed.is_none() && !pages
+            failed.is_none() && refused.is_none()
         });
         expanded.map_err(|e| Error::Trace {
             file: opened.info.file.clone(),
@@ -166,11 +184,11 @@ pub fn to_lackey(mut opened: Opened, out: impl Write, file: &str) -> Result<Lack
         if let Some(source) = failed.take() {
             return Err(io(source));
         }
-        if pages {
+        if let Some(why) = refused {
             return Err(Error::Trace {
                 file: opened.info.file.clone(),
                 place: "its first event".into(),
-                what: "this is a page trace: it has no addresses within pages, and the text must have them".into(),
+                what: why.into(),
             });
         }
     }

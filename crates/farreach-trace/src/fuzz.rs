@@ -73,7 +73,45 @@ pub fn drmemtrace(data: &[u8]) {
 /// Records of ChampSim are refused, or are a stream without violation and the same as Lackey text of the same
 /// references.
 pub fn champsim(data: &[u8]) {
-    for format in ["champsim", "cloudsuite"] {
+    as_text(data, &["champsim", "cloudsuite"]);
+}
+
+/// So is text of any columns.
+pub fn table(data: &[u8]) {
+    as_text(
+        data,
+        &[
+            "text:address=1",
+            "text:address=2,kind=1,size=3,base=16",
+            "text:address=3,kind=2,size=4,pid=5,instruction=6,separator=comma,header=1,more=7",
+        ],
+    );
+}
+
+/// So is what tools write a line for each reference of.
+pub fn lines(data: &[u8]) {
+    as_text(data, &["pinatrace", "dramsim", "execlog"]);
+}
+
+/// So are packet traces of gem5.
+pub fn gem5(data: &[u8]) {
+    as_text(data, &["gem5:addresses=virtual", "gem5:addresses=physical,load=22,store=7,skip=11"]);
+}
+
+/// Text of perf is refused, or is a stream of samples without violation, which does not become text.
+pub fn perf(data: &[u8]) {
+    let Ok(opened) = open_as(data, Some("perf")) else { return };
+    let Some(all) = batches(opened.source) else { return };
+    let report = check(&mut Replay(all.into_iter())).expect("nothing to read");
+    assert_eq!(report.violation, None, "a reader makes sound streams only");
+    assert_eq!((report.events.get("samples"), report.totals.instructions), (Some(&1), 0));
+    let again = open_as(data, Some("perf")).expect("it was read before");
+    assert!(to_lackey(again, &mut Vec::new(), "memory").is_err());
+}
+
+/// What any reader must keep in each of these formats.
+fn as_text(data: &[u8], formats: &[&str]) {
+    for &format in formats {
         let Ok(opened) = open_as(data, Some(format)) else { continue };
         let Some(all) = batches(opened.source) else { continue };
         let report = check(&mut Replay(all.into_iter())).expect("nothing to read");

@@ -7,9 +7,10 @@
 //!  M 04033e06,1
 //! ```
 //! `I` is a fetch, ` L` a load, ` S` a store, ` M` one load and one store of the same bytes; addresses are hexadecimal
-//! without 0x, sizes decimal. Blanks at the end of a line mean nothing. Lines of Valgrind itself (`==PID==`, `--PID--`,
-//! with `--time-stamp=yes` also `==TIME PID==`) and blank lines are skipped. So are those of `--trace-superblocks=yes`
-//! (`SB 0401ab70`): what follows each begins with a fetch of the same address. Anything else is an error.
+//! without 0x, sizes decimal. Blanks at the end of a line mean nothing. Blank lines are skipped, and those of Valgrind
+//! itself: `==PID==`, `--PID--`, and `**PID**` of a program that calls `VALGRIND_PRINTF`; with `--time-stamp=yes` also
+//! `==TIME PID==`. So are those of `--trace-superblocks=yes` (`SB 0401ab70`): what follows each begins with a fetch of
+//! the same address. Anything else is an error.
 //!
 //! The format knows no processes, threads and mappings, so the stream has definitions and executions only, all in
 //! address space 0; there is no `Start`. Blocks are made by `assemble`.
@@ -24,15 +25,17 @@ use farreach_types::event::{Kind, MAX_INSTR_BYTES, MAX_REF_BYTES};
 const BUFFER: usize = 1 << 18;
 
 const ALLOWED: &str = "allowed are 'I  ADDRESS,SIZE', ' L ADDRESS,SIZE', ' S ADDRESS,SIZE' and ' M ADDRESS,SIZE' \
-                       (address hexadecimal without 0x, size decimal), 'SB ADDRESS', lines that begin with ==PID== or \
-                       --PID--, and blank lines";
+                       (address hexadecimal without 0x, size decimal), 'SB ADDRESS', lines that begin with ==PID==, \
+                       --PID-- or **PID**, and blank lines";
 
 /// Lackey text, for the registry.
 pub(crate) const FORMAT: Format = Format {
     name: "lackey",
     about: "text of valgrind --tool=lackey --trace-mem=yes (lines such as 'I  0401ab70,3' and ' L 1fff0005e8,8')",
+    lacks: "processes, threads, mappings",
+    settings: "",
     detect,
-    open: |input: Input| -> Result<Opened> {
+    open: |input: Input, _| -> Result<Opened> {
         let info = input.info("lackey");
         Ok(Opened { source: Box::new(Assembled::new(LackeyReader::new(input))), info })
     },
@@ -46,11 +49,12 @@ fn detect(head: &[u8]) -> bool {
     })
 }
 
-/// `==PID==` or `--PID--`; with time stamps `==00:00:00:01.234 PID==`.
+/// `==PID==`, `--PID--` or `**PID**`; with time stamps `==00:00:00:01.234 PID==`.
 fn is_valgrind(line: &[u8]) -> bool {
     let mark = match line.get(..2) {
         Some(b"==") => b'=',
         Some(b"--") => b'-',
+        Some(b"**") => b'*',
         _ => return false,
     };
     let number = |from: usize| line[from..].iter().take_while(|b| b.is_ascii_digit()).count();

@@ -15,17 +15,26 @@ pub mod check;
 pub mod columns;
 pub mod convert;
 mod dealt;
+mod dramsim;
 mod drmemtrace;
+mod execlog;
 pub mod frt;
 #[doc(hidden)]
 pub mod fuzz;
+mod gem5;
 pub mod generate;
 pub mod input;
 mod lackey;
+mod lines;
 mod pages;
 mod partial;
+mod perf;
+mod pinatrace;
 mod pipe;
 pub mod relocate;
+mod samples;
+mod settings;
+pub mod table;
 mod tally;
 
 use farreach_types::error::{Error, Result};
@@ -41,6 +50,7 @@ pub use pages::Pages;
 pub use partial::Partial;
 pub use pipe::{Arrival, Pipe, is_pipe};
 pub use relocate::{Relocated, Relocator};
+pub use samples::{Hot, Sampled};
 
 /// A format of traces that can be read.
 pub struct Format {
@@ -50,13 +60,28 @@ pub struct Format {
     pub about: &'static str,
     /// Whether these first bytes (up to 512, decompressed) begin such a trace.
     pub detect: fn(&[u8]) -> bool,
-    /// Begins reading.
-    pub open: fn(Input) -> Result<Opened>,
+    /// What such a trace does not have, for display. Empty: nothing that other formats have.
+    pub lacks: &'static str,
+    /// What must be said of such a trace beside, for display: `NAME:key=value,...`. Empty: nothing.
+    pub settings: &'static str,
+    /// Begins reading, with these settings.
+    pub open: fn(Input, &str) -> Result<Opened>,
 }
 
 /// Every format, in the order in which they are tried.
-pub const FORMATS: &[Format] =
-    &[frt::FORMAT, lackey::FORMAT, drmemtrace::FORMAT, champsim::FORMAT, champsim::CLOUDSUITE];
+pub const FORMATS: &[Format] = &[
+    frt::FORMAT,
+    lackey::FORMAT,
+    drmemtrace::FORMAT,
+    pinatrace::FORMAT,
+    dramsim::FORMAT,
+    execlog::FORMAT,
+    perf::FORMAT,
+    gem5::FORMAT,
+    champsim::FORMAT,
+    champsim::CLOUDSUITE,
+    table::FORMAT,
+];
 
 /// What is known of a trace before its first batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -81,8 +106,9 @@ pub struct Opened {
     pub info: TraceInfo,
 }
 
-/// Opens a trace: a path, or `-` for standard input. The format is found by content unless it is forced. A folder is a
-/// trace of DynamoRIO's drmemtrace with a file for each thread.
+/// Opens a trace: a path, or `-` for standard input. The format is found by content unless it is forced: the name of a
+/// format, with settings for those that need some, such as `text:address=2,kind=3`. A folder is a trace of DynamoRIO's
+/// drmemtrace with a file for each thread.
 ///
 /// # Errors
 /// The file cannot be read, is empty, has no known format, or its beginning is damaged; the format asked for does not
@@ -106,7 +132,10 @@ pub fn open_input(input: Input, forced_format: Option<&str>) -> Result<Opened> {
     if head.is_empty() {
         return Err(fail("the trace is empty: no references".into()));
     }
-    let format = match forced_format {
+    let (name, settings) = forced_format.map_or((None, ""), |forced| {
+        forced.split_once(':').map_or((Some(forced), ""), |(name, settings)| (Some(name), settings))
+    });
+    let format = match name {
         Some(name) => FORMATS
             .iter()
             .find(|f| f.name == name)
@@ -116,5 +145,8 @@ pub fn open_input(input: Input, forced_format: Option<&str>) -> Result<Opened> {
             fail(format!("the format is not known; the trace begins with '{seen}'. Known formats: {}", known()))
         })?,
     };
-    (format.open)(input)
+    if format.settings.is_empty() && !settings.is_empty() {
+        return Err(fail(format!("the format {} takes no settings, and got '{settings}'", format.name)));
+    }
+    (format.open)(input, settings)
 }

@@ -223,8 +223,8 @@ impl Relocator {
         if let Op::Define { id, block } = op {
             return self.blocks.define(*id, block).map_err(|why| format!("block {id}: {why}"));
         }
-        if *op == Op::Pages {
-            out.push_op(Op::Pages);
+        if op.is_mark() {
+            out.push_op(op.clone());
             return Ok(());
         }
         let size = self.size;

@@ -1,8 +1,9 @@
 //! `farreach advise`: what to change on this machine for a program, what it brings and costs, and proof.
 
-use super::common::{OutputArgs, formats, note, threads, whole};
+use super::common::{OutputArgs, note, threads, whole};
 use super::early::status;
 use super::feed::shows;
+use super::format::FormatArgs;
 use super::program;
 use super::watch::{self, WatchArgs};
 use anyhow::Result;
@@ -35,9 +36,8 @@ pub struct AdviseArgs {
     #[arg(required_unless_present_any = ["command", "pid"],
           conflicts_with_all = ["command", "runs", "verify", "change", "apply"])]
     file: Option<String>,
-    /// Read the file as this format instead of finding out by its content.
-    #[arg(long, value_name = "NAME", value_parser = formats(), conflicts_with = "command")]
-    format: Option<String>,
+    #[command(flatten)]
+    format: FormatArgs,
     /// A process that runs already and must not be touched: it is watched for half a minute, as by `farreach watch`,
     /// whose recommendation is from sizes alone.
     #[arg(long, short, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..),
@@ -89,7 +89,7 @@ pub struct AdviseArgs {
     #[command(flatten)]
     output: OutputArgs,
     /// The program and its arguments, after `--`.
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "FormatArgs")]
     command: Vec<OsString>,
 }
 
@@ -107,7 +107,7 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     let settings = Settings {
         command: args.command,
         file: args.file,
-        format: args.format,
+        format: args.format.spec()?,
         machine: args.machine,
         measure: args.measure,
         exact: args.exact,

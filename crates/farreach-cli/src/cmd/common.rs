@@ -2,12 +2,11 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser};
 use farreach_machine::{Lab, MachineSpec, Options, Sample};
 use farreach_native::this;
 use farreach_report::Report;
 use farreach_report::format::clean;
-use farreach_trace::{FORMATS, Partial, Relocator};
+use farreach_trace::{Partial, Relocator};
 use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;
 use farreach_types::event::Batch;
@@ -19,11 +18,6 @@ use std::path::{Path, PathBuf};
 /// The default machines: the five of the subblock paper's Table 6.
 const DEFAULT_MACHINES: [&str; 5] =
     ["t94/single", "t94/superpage", "t94/partial", "t94/complete", "t94/set-associative"];
-
-/// What `--format` takes.
-pub fn formats() -> PossibleValuesParser {
-    PossibleValuesParser::new(FORMATS.iter().map(|f| PossibleValue::new(f.name).help(f.about)))
-}
 
 /// The options about machines, for commands without a length in instructions.
 #[derive(Args)]

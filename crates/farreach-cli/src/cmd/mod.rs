@@ -9,6 +9,7 @@ pub mod contiguity;
 pub mod doctor;
 mod early;
 mod feed;
+mod format;
 pub mod guest;
 mod handover;
 pub mod machines;

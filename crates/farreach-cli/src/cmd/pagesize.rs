@@ -1,7 +1,8 @@
 //! `farreach pagesize`: the page-size study, of a stored trace or a running program.
 
-use super::common::{OutputArgs, formats, threads, whole};
+use super::common::{OutputArgs, threads, whole};
 use super::early::status;
+use super::format::FormatArgs;
 use super::{feed, program};
 use anyhow::{Result, anyhow};
 use clap::Args;
@@ -38,9 +39,8 @@ pub struct PageSizeArgs {
     /// workload:NAME[:size=SIZE,references=N,seed=N].
     #[arg(required_unless_present = "command", conflicts_with = "command")]
     file: Option<String>,
-    /// Read the file as this format instead of finding out by its content.
-    #[arg(long, value_name = "NAME", value_parser = formats(), conflicts_with = "command")]
-    format: Option<String>,
+    #[command(flatten)]
+    format: FormatArgs,
     /// Entries of each of the two TLBs. The reports for programs have the misses of all powers of two besides.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<1>, allow_negative_numbers = true)]
     entries: u64,
@@ -68,7 +68,7 @@ pub struct PageSizeArgs {
     #[command(flatten)]
     output: OutputArgs,
     /// A program and its arguments, after `--`, instead of a trace.
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "FormatArgs")]
     pub command: Vec<OsString>,
 }
 
@@ -135,7 +135,7 @@ pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
     let mut study = Study::new(&args, machines)?;
     if args.command.is_empty() {
         let file = args.file.as_deref().ok_or_else(|| anyhow!("a trace or a command is needed"))?;
-        let early = feed::stored(file, args.format.as_deref(), args.limit, |batch| study.feed(batch))?;
+        let early = feed::stored(file, args.format.spec()?.as_deref(), args.limit, |batch| study.feed(batch))?;
         let limited = study.emit(&args, file, early.as_ref(), None)?;
         return Ok(early.filter(|_| !limited).map_or(ExitCode::SUCCESS, |early| status(&early, 1)));
     }

@@ -1,7 +1,8 @@
 //! `farreach sim`: a stored trace through many machines.
 
-use super::common::{LabArgs, OutputArgs, formats, note};
+use super::common::{LabArgs, OutputArgs, note};
 use super::early::status;
+use super::format::FormatArgs;
 use super::{feed, recorded};
 use anyhow::Result;
 use clap::Args;
@@ -21,6 +22,8 @@ Examples:
   farreach contiguity --dump xz.map -- xz -kf big.tar; farreach sim xz.frt --mapping xz.map
   farreach sim 605.mcf_s-472B.champsimtrace.xz --limit 50M
   farreach sim drmemtrace.app.4711.0001.dir/trace
+  farreach sim system.cpu.trc.gz --addresses virtual
+  farreach sim mine.csv --columns address=2,kind=1,size=3 --separator , --header 1
   farreach sim workload:gups:size=256M,references=20M
   valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | farreach sim -")]
 pub struct SimArgs {
@@ -28,9 +31,8 @@ pub struct SimArgs {
     /// trace of drmemtrace; `-` for standard input. Or a kernel of the catalogue:
     /// workload:NAME[:size=SIZE,references=N,seed=N].
     file: String,
-    /// Read the file as this format instead of finding out by its content.
-    #[arg(long, value_name = "NAME", value_parser = formats())]
-    format: Option<String>,
+    #[command(flatten)]
+    format: FormatArgs,
     #[command(flatten)]
     lab: LabArgs,
     #[command(flatten)]
@@ -42,7 +44,8 @@ pub fn run(args: SimArgs) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
     let machines = args.lab.machines()?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()).chain([args.file.as_str()]))?;
-    let open = || Stored::open(&args.file, args.format.as_deref());
+    let format = args.format.spec()?;
+    let open = || Stored::open(&args.file, format.as_deref());
     let mut trace = open()?;
     let is_system = trace.is_system()?;
     let machines = recorded::machines(machines, is_system)?;

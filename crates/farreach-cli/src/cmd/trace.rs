@@ -1,6 +1,7 @@
 //! `farreach trace info|check|convert`: look at a trace.
 
-use super::common::{formats, note, print};
+use super::common::{note, print};
+use super::format::FormatArgs;
 use super::record::coders;
 use std::io::ErrorKind;
 
@@ -40,6 +41,7 @@ enum Action {
     #[command(after_help = "Examples:\n  \
         valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | farreach trace convert - -o ls.frt\n  \
         farreach trace convert --to lackey ls.frt | head\n  \
+        farreach trace convert mine.txt --columns address=2,kind=3 --base 16 --kinds 'load=R,store=W' -o mine.frt\n  \
         farreach trace convert --recover killed.frt.4711-0.partial -o killed.frt\n  \
         farreach trace convert --pages-only cc1.frt -o cc1-pages.frt")]
     Convert {
@@ -76,14 +78,13 @@ struct TraceFile {
     /// drmemtrace; '-' is standard input
     #[arg(value_name = "TRACE")]
     trace: String,
-    /// Format of the trace [default: found by content]
-    #[arg(long, value_name = "NAME", value_parser = formats())]
-    format: Option<String>,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 impl TraceFile {
     fn open(&self) -> Result<Opened> {
-        Ok(open_trace(&self.trace, self.format.as_deref())?)
+        Ok(open_trace(&self.trace, self.format.spec()?.as_deref())?)
     }
 }
 
@@ -202,6 +203,9 @@ fn counts(r: &Report) -> String {
 fn info_text(s: &Summary) -> String {
     let mut lines = vec![("file", s.file.clone())];
     lines.push(("format", s.format.to_owned() + &s.compression.map_or(String::new(), |c| format!(" in {c}"))));
+    if !s.lacks.is_empty() {
+        lines.push(("lacks", s.lacks.to_owned()));
+    }
     if let Some(h) = &s.header {
         let one = |k, v: &str| (!v.is_empty()).then(|| (k, v.to_owned()));
         lines.extend(one("program", &h.program));
@@ -218,6 +222,16 @@ fn info_text(s: &Summary) -> String {
     if s.report.events.contains_key("pages") {
         lines.push(("addresses", "of pages alone: a page trace".to_owned()));
     }
+    if let Some(sampled) = &s.sampled {
+        lines.push(("references", "samples: a few of a program, without what is between them".to_owned()));
+        let pages = |n, size: u64| format!("{} of {}", with_noun(n, "page"), Bytes(size));
+        lines.push(("touched", format!("{}, {}", pages(sampled.pages, 4 << 10), pages(sampled.pages_2m, 2 << 20))));
+        for (i, hot) in sampled.most.iter().enumerate() {
+            let samples = with_noun(hot.samples, "sample");
+            let text = format!("{samples} at {:#x}, address space {}", hot.start, hot.space);
+            lines.push((if i == 0 { "most" } else { "" }, text));
+        }
+    }
     if let Some(system) = &s.report.system {
         let processors = with_noun(system.processors.into(), "processor");
         let (name, memory) = (system.arch.name(), Bytes(system.memory));
@@ -233,7 +247,7 @@ fn info_text(s: &Summary) -> String {
         .report
         .events
         .iter()
-        .filter(|e| !["define", "pages"].contains(e.0))
+        .filter(|e| !["define", "pages", "samples"].contains(e.0))
         .map(|(k, n)| format!("{n} {k}"))
         .collect();
     if !events.is_empty() {

@@ -157,11 +157,42 @@ fn what_is_no_trace_is_refused() {
     farreach(["sim", &dir.path("missing")]).bad(1, &["missing: No such file"]);
     file(b" L 1000,4\n");
     farreach(["sim", &dir.path("")]).bad(1, &["x: byte 0", "no drmemtrace trace", "folder"]);
-    farreach(["sim", &file(b" L 1000,4\n"), "--format", "champ"])
-        .bad(2, &["champ", "frt, lackey, drmemtrace, champsim, cloudsuite"]);
+    farreach(["sim", &file(b" L 1000,4\n"), "--format", "champ"]).bad(
+        2,
+        &["champ", "frt, lackey, drmemtrace, pinatrace, dramsim, execlog, perf, gem5, champsim, cloudsuite, text"],
+    );
     farreach(["sim", &file(b" L 1000,4\n"), "--format", "frt"]).bad(1, &["x"]);
     fed(["sim", "-"], b"garbage\n").bad(1, &["standard input", "garbage"]);
     line("sim").bad(2, &["<FILE>"]);
+}
+
+/// The options that say how a text is read are those of every command.
+#[test]
+fn a_text_with_columns_is_the_same_to_all_commands() {
+    let dir = Dir::new();
+    let (text, stored) = (dir.path("t.csv"), dir.path("t.frt"));
+    std::fs::write(&text, "op;address\nrd;10\nwr;ff000\nrd;10fff\n").unwrap();
+    let how = ["--columns", "address=2,kind=1", "--kinds", "load=rd,store=wr", "--base", "16", "--separator", ";"];
+    let run = |words: &[&str], behind: &[&str]| {
+        farreach(words.iter().chain(&[&text[..]]).chain(&how).chain(&["--header", "1"]).chain(behind))
+    };
+    let sim = |ran: Ran| ran.good().json()["workload"]["references"].clone();
+    let expected = serde_json::json!({ "fetch": 0, "load": 2, "store": 1 });
+    assert_eq!(sim(run(&["sim", "--json"], &[])), expected);
+    assert_eq!(sim(run(&["pagesize", "--json", "--no-policies"], &[])), expected);
+    let totals = run(&["trace", "info", "--json"], &[]).good().json()["totals"].clone();
+    assert_eq!((&totals["loads"], &totals["stores"]), (&2.into(), &1.into()));
+    assert!(run(&["trace", "check"], &[]).good().out.contains("2 loads, 1 store"));
+    assert_eq!(run(&["trace", "convert"], &["-o", &stored]).status, 0);
+    assert_eq!(sim(farreach(["sim", "--json", &stored])), expected);
+    run(&["sim"], &["--format", "lackey"]).bad(1, &["--columns is about --format text"]);
+    farreach(["sim", &text, "--columns", "address=2"]).bad(1, &["t.csv: line 1, column 2"]);
+    let samples = dir.path("samples");
+    std::fs::write(&samples, "mem-loads:     7ffe6e453de8     7f22155be545\n").unwrap();
+    assert!(farreach(["trace", "info", &samples]).good().out.contains("samples: a few of a program"));
+    for command in ["sim", "pagesize", "advise"] {
+        farreach([command, &samples]).bad(1, &["these are samples"]);
+    }
 }
 
 #[test]

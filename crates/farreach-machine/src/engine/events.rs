@@ -1,6 +1,7 @@
 //! Events of the stream, changes of the operating systems, switches of processes and threads, and their delivery to the
 //! designs.
 
+use super::super::SAMPLES;
 use super::super::compiled::Compiled;
 use super::super::filter;
 use super::super::instance::Group;
@@ -76,8 +77,10 @@ impl Engine {
     }
 
     pub(super) fn op(&mut self, compiled: &mut Compiled, asid: Asid, op: &Op) -> Result<(), String> {
-        if *op == Op::Pages {
-            return Ok(());
+        match op {
+            Op::Pages => return Ok(()),
+            Op::Samples => return Err(SAMPLES.into()),
+            _ => {}
         }
         if let Op::Define { id, block } = op {
             return compiled.define(*id, block).map_err(|e| format!("block {id}: {e}"));

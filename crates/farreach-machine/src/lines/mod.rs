@@ -8,6 +8,7 @@ mod fetches;
 mod guest;
 mod program;
 
+use super::SAMPLES;
 use super::guest::GuestRun;
 use super::lifetimes::RegionLifetimes;
 use super::memory_profile::MemoryProfile;
@@ -348,6 +349,9 @@ impl LineEngine {
     fn op(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
         if let Op::Define { id, block } = op {
             return self.program.define(*id, block).map_err(|e| format!("block {id}: {e}"));
+        }
+        if *op == Op::Samples {
+            return Err(SAMPLES.into());
         }
         if *op == Op::Pages {
             let machine = self.instances.first().map_or("", |instance| &instance.name);

@@ -1,6 +1,7 @@
 //! The loop of the page-size study: it expands batches of the stream, a block at a time where possible, and passes
 //! references and unmappings to [`Sides`]. The limit ends the run at the same reference as for every machine.
 
+use super::super::SAMPLES;
 use super::super::compiled::{Compiled, Hot, PAGE};
 use super::super::tally::{ProcessCounts, Progress};
 use super::super::worker_pool::BatchEngine;
@@ -96,6 +97,7 @@ impl PageEngine {
                             sizes of its pages itself; use `farreach sim` with machines on placement = guest"
                     .into());
             }
+            Op::Samples => return Err(SAMPLES.into()),
             Op::Pages
             | Op::Start { .. }
             | Op::Protect { .. }

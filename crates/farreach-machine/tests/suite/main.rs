@@ -17,6 +17,7 @@ mod pages;
 mod passes;
 mod relocate;
 mod run_oracle;
+mod samples;
 mod sampling;
 mod shared_level;
 mod shared_words;

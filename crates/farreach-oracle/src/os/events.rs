@@ -352,6 +352,7 @@ impl PlainOs {
             Op::Advise { start, len, advice } => return self.advise(asid, *start, *len, *advice),
             Op::Define { .. }
             | Op::Pages
+            | Op::Samples
             | Op::Thp(_)
             | Op::Guest(_)
             | Op::ThreadStart { .. }

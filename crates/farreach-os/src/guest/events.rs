@@ -57,7 +57,12 @@ impl Guest {
             Op::Start { program, .. } if !program.is_empty() => {
                 self.names.insert(asid, os.labels.intern(program));
             }
-            Op::Start { .. } | Op::Define { .. } | Op::Pages | Op::ThreadStart { .. } | Op::ThreadExit { .. } => {}
+            Op::Start { .. }
+            | Op::Define { .. }
+            | Op::Pages
+            | Op::Samples
+            | Op::ThreadStart { .. }
+            | Op::ThreadExit { .. } => {}
             Op::Fork { .. }
             | Op::Map(_)
             | Op::Unmap { .. }

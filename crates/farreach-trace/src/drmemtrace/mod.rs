@@ -36,8 +36,10 @@ pub(crate) const FORMAT: Format = Format {
     name: NAME,
     about: "DynamoRIO drmemtrace (drcachesim) after processing, Google workload traces: a file, or a folder with a \
             file per thread",
+    lacks: "mappings, forks",
+    settings: "",
     detect: |head| header(head).is_some() || foreign(head).is_some(),
-    open: |input: Input| -> Result<Opened> {
+    open: |input: Input, _| -> Result<Opened> {
         let info = input.info(NAME);
         Ok(Opened { source: Box::new(Assembled::new(DrmemtraceReader::new(vec![input], &info.file)?)), info })
     },

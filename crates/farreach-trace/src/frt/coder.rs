@@ -59,7 +59,7 @@ impl Known {
         match op {
             Op::Guest(_) if self.program && !self.guests => return false,
             Op::Guest(_) => self.guests = true,
-            Op::Define { .. } | Op::Pages | Op::Start { .. } => {}
+            Op::Define { .. } | Op::Pages | Op::Samples | Op::Start { .. } => {}
             _ => self.program = true,
         }
         true
@@ -188,7 +188,7 @@ impl Coder {
             self.totals.blocks += 1;
         } else {
             put_op(column, op, &mut self.op_state)?;
-            self.totals.ops += u64::from(*op != Op::Pages);
+            self.totals.ops += u64::from(!op.is_mark());
         }
         self.chunk.columns.steps.push(STEP_OP);
         self.chunk.records += 1;

@@ -242,8 +242,10 @@ impl ChunkHead {
 pub(crate) const FORMAT: Format = Format {
     name: "frt",
     about: "farreach trace: blocks, addresses and events in compressed chunks (starts with \\x89FRT)",
+    lacks: "",
+    settings: "",
     detect: |head| head.starts_with(&MAGIC[..4]),
-    open: |input: Input| -> Result<Opened> {
+    open: |input: Input, _| -> Result<Opened> {
         let mut info = input.info("frt");
         let reader = FrtReader::new(input)?;
         info.header = Some(reader.header().clone());

@@ -31,6 +31,7 @@ const THP: u8 = 14;
 // 15 to 22 are events of whole systems.
 const DEFINE_SHARED: u8 = 23;
 const PAGES: u8 = 24;
+const SAMPLES: u8 = 25;
 
 /// One record of the event column.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -132,6 +133,7 @@ impl OpState {
                 Op::Advise { start, len, advice }
             }
             PAGES => Op::Pages,
+            SAMPLES => Op::Samples,
             THREAD_START => Op::ThreadStart { thread: c.u32("thread")? },
             THREAD_EXIT => Op::ThreadExit { thread: c.u32("thread")? },
             SWITCH => Op::Switch { thread: c.u32("thread")? },
@@ -212,6 +214,7 @@ pub(crate) fn put_op(out: &mut Vec<u8>, op: &Op, state: &mut OpState) -> Result<
     match op {
         Op::Define { .. } => unreachable!("definitions have a coder of their own"),
         Op::Pages => put(PAGES, &[]),
+        Op::Samples => put(SAMPLES, &[]),
         Op::Start { pid, parent, program } => {
             fits(program)?;
             put(START, &[u64::from(*pid), parent.map_or(0, |p| u64::from(p.0) + 1)]);

@@ -249,8 +249,11 @@ impl FrtReader {
             Record::Op(Op::Pages) if self.version < SHARED_SINCE => {
                 return Err(format!("the mark of a page trace; version {} has none", self.version));
             }
+            Record::Op(Op::Samples) if self.version < SHARED_SINCE => {
+                return Err(format!("the mark of samples; version {} has none", self.version));
+            }
             Record::Op(op) => {
-                self.totals.ops += u64::from(op != Op::Pages);
+                self.totals.ops += u64::from(!op.is_mark());
                 op
             }
         };

@@ -75,6 +75,7 @@ fn what_adds_nothing_is_passed_over() {
         format!("{time}Lackey, an example\n{time}\n{plain}{time}Exit code:       0\n"),
         format!("--00:00:01:12.790 1-- Valgrind options:\n{plain}"),
         format!("SB 0401ab70\n{plain}"),
+        format!("**18071** the program prints\n**00:00:01:12.790 1** more\n{plain}"),
     ] {
         assert!(read(text.as_bytes()).expect("good") == expected, "{text}");
     }

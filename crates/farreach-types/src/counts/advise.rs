@@ -1,5 +1,6 @@
 //! Advice for the machine at hand: what a change of page sizes saves and costs.
 
+use super::WindowUse;
 use serde::{Deserialize, Serialize};
 
 /// Version of [`AdviceResult`]'s JSON. Fields may be added under the same version; none is renamed or removed.

@@ -113,6 +113,9 @@ pub enum Op {
     /// The stream is a page trace: only the pages of data references are those of the program, and which of them touch
     /// two. Addresses within pages are not. Before all but definitions, and of the whole stream.
     Pages,
+    /// The stream is of samples: a few of the references of programs, with nothing about those between them. They say
+    /// which pages are used and how often, and nothing of what follows what. Stands where `Pages` may.
+    Samples,
     /// The first event of an address space that no `Fork` announced: the first program, and each exec.
     Start {
         /// Process id of the operating system, for display.
@@ -187,4 +190,11 @@ pub enum Op {
     Guest(Guest),
     /// The address space is gone.
     End(End),
+}
+
+impl Op {
+    /// Whether it says what the stream is, and nothing of a program.
+    pub fn is_mark(&self) -> bool {
+        matches!(self, Op::Pages | Op::Samples)
+    }
 }

@@ -1,9 +1,10 @@
 //! `farreach rtl check`: modules against the simulator, lookup by lookup.
 
-use crate::cmd::common::{cache_folder, formats, note, print, terminal_width, whole};
+use crate::cmd::common::{cache_folder, note, print, terminal_width, whole};
 use crate::cmd::early;
+use crate::cmd::format::FormatArgs;
 use crate::cmd::{feed, program};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use farreach_live::Watch;
 use farreach_machine::{Lab, MachineSpec, Options, Progress};
@@ -60,9 +61,8 @@ pub struct CheckArgs {
     /// machines that together have all modules
     #[arg(long = "machine", short = 'm', value_name = "NAME[:key=value,...]")]
     machines: Vec<String>,
-    /// Read the file as this format instead of finding out by its content
-    #[arg(long, value_name = "NAME", value_parser = formats(), requires = "file")]
-    format: Option<String>,
+    #[command(flatten)]
+    format: FormatArgs,
     /// Stop after N instructions, such as 10M; of each random program
     #[arg(long, value_name = "N", value_parser = parse_count::<1>, allow_negative_numbers = true)]
     limit: Option<u64>,
@@ -80,7 +80,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
     /// A program and its arguments, after `--`, instead of a trace
-    #[arg(last = true, value_name = "COMMAND", conflicts_with = "file")]
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["file", "FormatArgs"])]
     command: Vec<OsString>,
 }
 
@@ -113,6 +113,8 @@ fn step(lab: &mut Lab, checker: &Checker, batch: Batch) -> Result<(bool, Progres
 /// Runs the command.
 pub fn run(args: CheckArgs) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
+    let format = args.format.spec()?;
+    ensure!(format.is_none() || args.file.is_some(), "--format and --columns are about a trace, and none is named");
     let dir = args.cache.clone().map_or_else(|| cache_folder("rtl", "--cache"), Ok)?;
     let compiler = Compiler::new(dir).map_err(anyhow::Error::msg)?.saying(|what| note(what));
     std::fs::create_dir_all(&args.waves).with_context(|| args.waves.display().to_string())?;
@@ -121,7 +123,7 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
     if let Some(file) = &args.file {
         let mut lab = args.lab(&checker)?;
         let each = |batch| step(&mut lab, &checker, batch);
-        interrupted = early::signal(feed::stored(file, args.format.as_deref(), args.limit, each)?)?;
+        interrupted = early::signal(feed::stored(file, format.as_deref(), args.limit, each)?)?;
     } else if args.records() {
         let mut lab = args.lab(&checker)?;
         program::check(&args.command)?;

@@ -1,8 +1,9 @@
 //! `farreach rtl excerpt`: a piece of a program, as each structure sees it.
 
 use super::check::ALL;
-use crate::cmd::common::{formats, needs_file, note, whole, write_whole};
+use crate::cmd::common::{needs_file, note, whole, write_whole};
 use crate::cmd::early;
+use crate::cmd::format::FormatArgs;
 use crate::cmd::{feed, program};
 use anyhow::{Result, bail, ensure};
 use clap::Args;
@@ -33,9 +34,8 @@ pub struct ExcerptArgs {
     /// machines that together have all modules
     #[arg(long = "machine", short = 'm', value_name = "NAME[:key=value,...]")]
     machines: Vec<String>,
-    /// Read the file as this format instead of finding out by its content
-    #[arg(long, value_name = "NAME", value_parser = formats(), requires = "file")]
-    format: Option<String>,
+    #[command(flatten)]
+    format: FormatArgs,
     /// Instructions before the piece, such as 5M
     #[arg(long, value_name = "N", value_parser = parse_count::<0>, allow_negative_numbers = true)]
     from: u64,
@@ -49,7 +49,7 @@ pub struct ExcerptArgs {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]
     seed: u64,
     /// A program and its arguments, after `--`, instead of a trace
-    #[arg(last = true, value_name = "COMMAND", conflicts_with = "file")]
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["file", "FormatArgs"])]
     command: Vec<OsString>,
 }
 
@@ -85,7 +85,7 @@ pub fn run(args: ExcerptArgs) -> Result<ExitCode> {
     })?;
     let each = |batch| step(&mut lab, &keeper, batch, args.from);
     let interrupted = match &args.file {
-        Some(file) => early::signal(feed::stored(file, args.format.as_deref(), Some(args.limit), each)?)?,
+        Some(file) => early::signal(feed::stored(file, args.format.spec()?.as_deref(), Some(args.limit), each)?)?,
         None => {
             program::check(&args.command)?;
             let (report, early) = feed::live(&args.command, Some(args.limit), each)?;
