@@ -3,7 +3,7 @@
 use super::page_index::PageIndex;
 use farreach_types::addr::Pfn;
 use farreach_types::params::Params;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// An object: a file, an anonymous mapping, a heap, a stack.
@@ -75,6 +75,9 @@ pub struct Object {
     pub private: bool,
     /// In which direction it grows.
     pub grows: Growth,
+    /// The pages that were placed since a fork, where it made the object a new one (FBR-10). Those that left the page
+    /// index may still be here. `None`: all of the page index.
+    pub own: Option<BTreeSet<u64>>,
     /// Identity index: object page to frame.
     pub page_index: PageIndex,
     /// Difference of the first mapper's virtual page numbers and the object's page numbers (AMB-7): virtual = object +
@@ -119,15 +122,12 @@ impl Object {
         self.coverage.range(..=page).map(|(_, change)| change).sum::<i64>() > 0
     }
 
-    /// Whether some region maps each of the pages `first..first + pages`.
-    pub fn contains_all(&self, first: u64, pages: u64) -> bool {
-        let mut mapped: i64 = self.coverage.range(..=first).map(|(_, change)| change).sum();
-        let mut later = self.coverage.range(first + 1..first + pages).map(|(_, change)| change);
-        mapped > 0
-            && later.all(|change| {
-                mapped += change;
-                mapped > 0
-            })
+    /// Whether some of the pages `first..first + pages` have frames. Those that a fork shares have not.
+    pub fn has_any(&self, first: u64, pages: u64) -> bool {
+        match &self.own {
+            None => self.page_index.any_in(first..first + pages),
+            Some(own) => own.range(first..first + pages).any(|page| self.page_index.get(*page).is_some()),
+        }
     }
 
     /// The lowest page that some region maps, and the page after the highest.
@@ -172,6 +172,7 @@ impl Objects {
             file: file.clone(),
             private,
             grows: Growth::None,
+            own: None,
             page_index: PageIndex::default(),
             shift,
             faulted_groups: HashSet::new(),

@@ -144,6 +144,12 @@ pub trait Placement: Send {
         None
     }
 
+    /// Whether fork gives both processes new objects for their private memory, without reservations and with none of
+    /// the pages that are shared now (FBR-10).
+    fn forks_objects(&self) -> bool {
+        false
+    }
+
     /// What the policy counts itself, by name.
     fn counters(&self, memory: &Memory) -> Vec<(String, u64)> {
         let _ = memory;

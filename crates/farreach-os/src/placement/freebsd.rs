@@ -49,10 +49,7 @@ impl FreeBsd {
         let (lowest, end) = object.ends();
         // Anonymous objects are numbered by address: the first page that is mapped is page 0 of the rule.
         let fits = if object.kind.is_file() { first + pages <= end } else { first >= lowest };
-        if !fits
-            || object.page_index.any_in(first..first + pages)
-            || memory.reservations.overlaps(request.object, first, pages)
-        {
+        if !fits || object.has_any(first, pages) || memory.reservations.overlaps(request.object, first, pages) {
             return None;
         }
         let Some(base) = memory.alloc_block(self.order) else {
@@ -62,15 +59,9 @@ impl FreeBsd {
         memory.hold(request.object, first, 1, base);
         memory.take_held(request.object, request.page)
     }
-}
 
-impl Placement for FreeBsd {
-    fn set_up(&mut self, memory: &mut Memory) -> Result<(), String> {
-        memory.reservations = Reservations::new(Rules { orders: vec![0, self.order], oldest: false, tick: self.tick });
-        Ok(())
-    }
-
-    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+    /// FBR-3, FBR-4 and FBR-6: a frame of a reservation, or an ordinary one.
+    fn place(&self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
         loop {
             // FBR-3.
             if memory.reservations.of_page(request.object, request.page).is_none() {
@@ -89,6 +80,33 @@ impl Placement for FreeBsd {
                 return None;
             }
         }
+    }
+}
+
+impl Placement for FreeBsd {
+    fn set_up(&mut self, memory: &mut Memory) -> Result<(), String> {
+        memory.reservations = Reservations::new(Rules { orders: vec![0, self.order], oldest: false, tick: self.tick });
+        Ok(())
+    }
+
+    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        let placed = self.place(memory, request);
+        if let Some(own) = &mut memory.objects.get_mut(request.object).own {
+            own.extend(placed.map(|_| request.page));
+        }
+        placed
+    }
+
+    fn allocate_copy(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        // FBR-10. The copy of a file's page belongs to no object here.
+        if memory.objects.get(request.object).kind.is_file() {
+            return memory.alloc_frame(request.vpn);
+        }
+        self.allocate(memory, request)
+    }
+
+    fn forks_objects(&self) -> bool {
+        true
     }
 
     fn superpage_rule(&self) -> Option<SuperpageRule> {

@@ -89,11 +89,12 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
 /// NAV-2b: whether an object may have a reservation for this group.
 fn has_room(object: &Object, first: u64, pages: u64) -> bool {
     let (lowest, end) = object.ends();
+    let (above, below, small) = (first >= lowest, first + pages <= end, pages <= end - lowest);
     match object.grows {
-        Growth::None => object.contains_all(first, pages),
+        Growth::None => above && below,
         // The end of a heap is above, that of a stack below.
-        Growth::Up => pages <= object.pages() && first >= lowest,
-        Growth::Down => pages <= object.pages() && first + pages <= end,
+        Growth::Up => above && small,
+        Growth::Down => below && small,
     }
 }
 

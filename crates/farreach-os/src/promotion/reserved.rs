@@ -67,10 +67,16 @@ impl Os {
             && runs.iter().all(|run| run.entry.pfn.0.wrapping_sub(base) == run.first.0 - group.start.0);
         let of = |e: &Entry| (e.attr, e.cow, e.segment);
         let dirty = table.dirty_in(group);
-        let writable = first.attr.0 & Attr::WRITE != 0;
-        let mixed = writable && dirty != 0 && dirty != group.pages;
-        let equal = runs.iter().all(|run| of(&run.entry) == of(&first))
-            && (!mixed || self.tells_stores(asid, group.start, rule) == SuperpageRule::Whole);
+        let mixed = dirty != 0 && dirty != group.pages;
+        let alike = runs.iter().all(|run| of(&run.entry) == of(&first));
+        let equal = alike
+            && (!mixed
+                || match self.tells_stores(asid, group.start, rule) {
+                    SuperpageRule::Whole => true,
+                    SuperpageRule::Split { .. } => false,
+                    // An entry that must not be stored to does not say whether it was before.
+                    SuperpageRule::Guard => first.attr.0 & Attr::WRITE == 0,
+                });
         self.memory.counts.refused_frames += u64::from(!in_order);
         self.memory.counts.refused_attributes += u64::from(in_order && !equal);
         self.memory.reservations.tally.unlike += u64::from(!in_order || !equal);

@@ -214,9 +214,8 @@ impl Reservations {
                 continue;
             }
             self.unused += piece.pages() - piece.count();
-            match piece.object {
-                Some(object) => _ = self.by_page.insert((object, piece.first), piece.base.0),
-                None => self.orphans.push(piece.base.0),
+            if let Some(object) = piece.object {
+                self.by_page.insert((object, piece.first), piece.base.0);
             }
             piece.list = piece.largest_unused(&self.rules.orders);
             if let Some(list) = piece.list {
@@ -227,15 +226,23 @@ impl Reservations {
         free
     }
 
+    /// The reservations of an object serve it no more. They last as long as a frame of them is in use.
+    pub fn detach(&mut self, object: ObjectId) {
+        let mut later = self.by_page.split_off(&(object, 0));
+        later.retain(|(of, _), base| {
+            if *of == object {
+                self.by_frame.get_mut(base).expect("it is listed").object = None;
+            }
+            *of != object
+        });
+        self.by_page.append(&mut later);
+    }
+
     /// An object ends. Its reservations last until the frames are freed that it used.
     pub fn end_object(&mut self, object: ObjectId) {
-        let all: Vec<(u64, u64)> =
-            self.by_page.range((object, 0)..=(object, u64::MAX)).map(|((_, page), base)| (*page, *base)).collect();
-        for (page, base) in all {
-            self.by_page.remove(&(object, page));
-            self.by_frame.get_mut(&base).expect("it is listed").object = None;
-            self.orphans.push(base);
-        }
+        let all = self.by_page.range((object, 0)..=(object, u64::MAX)).map(|(_, base)| *base);
+        self.orphans.extend(all);
+        self.detach(object);
     }
 
     /// Breaks up what is left of the reservations of objects that ended. Returns what becomes free memory; the rest is

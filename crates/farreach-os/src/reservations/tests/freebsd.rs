@@ -1,13 +1,15 @@
 //! FBR.
 
 use super::*;
+use crate::placement::contract::FrameRequest;
+use farreach_types::addr::Pfn;
 
 fn four(more: &str) -> Os {
     os("freebsd", &format!("fbr_pages=4,address_ordered=true,{more}"))
 }
 
 #[test]
-fn fbr_a_anonymous_memory_may_have_a_reservation_beyond_its_end() {
+fn fbr_a_fbr_4_anonymous_memory_may_have_a_reservation_beyond_its_end() {
     let mut os = four("");
     map(&mut os, 8, 3);
     assert_eq!((load(&mut os, 9), os.frames().reserved), (1, 3));
@@ -57,7 +59,7 @@ fn fbr_9_a_store_splits_a_clean_superpage() {
 }
 
 #[test]
-fn fbr_c_the_older_reservation_is_broken_when_memory_runs_short() {
+fn fbr_c_fbr_6_the_older_reservation_is_broken_when_memory_runs_short() {
     let mut os = four("memory=32K");
     map(&mut os, 8, 8);
     assert_eq!([load(&mut os, 8), load(&mut os, 12)], [0, 4]);
@@ -113,5 +115,51 @@ fn fbr_8_a_full_reservation_is_mapped_at_once() {
         // What was not stored to is split by a store.
         touch(&mut os, 1, 10, Kind::Store);
         assert_eq!(order(&os, 1, 10) == 2, stored);
+    }
+}
+
+/// FBR-10: the copy that a store makes after a fork is placed in a reservation of the child's own memory.
+#[test]
+fn fbr_10_copies_have_reservations_of_their_own() {
+    let mut os = four("");
+    map(&mut os, 8, 4);
+    (8..11).for_each(|page| _ = store(&mut os, page));
+    os.apply(Asid(0), &Op::Fork { child: Asid(1) });
+    assert_eq!(touch(&mut os, 1, 9, Kind::Store).pfn.0, 5);
+    assert_eq!(touch(&mut os, 1, 10, Kind::Store).pfn.0, 6);
+    assert_eq!(touch(&mut os, 1, 8, Kind::Load).pfn.0, 0, "it is still shared");
+    assert_eq!(store(&mut os, 9), 1, "nobody else has it");
+    assert_eq!(store(&mut os, 8), 8, "the parent has a reservation of its own, too");
+    assert_eq!(os.counts().reservations_made, 3);
+    // All pages of the child lie in its own reservation now.
+    touch(&mut os, 1, 11, Kind::Store);
+    touch(&mut os, 1, 8, Kind::Store);
+    assert_eq!(order(&os, 1, 8), 2);
+    os.apply(Asid(1), &Op::End(farreach_types::event::End::Exit(0)));
+    unmap(&mut os, 8, 4);
+    assert_eq!((os.frames().resident, os.frames().reserved), (0, 0));
+}
+
+/// FBR-3: a page whose slot is in use elsewhere gets an ordinary frame, and no second reservation.
+#[test]
+fn fbr_3_a_slot_that_is_in_use_gives_an_ordinary_page() {
+    let mut os = four("");
+    map(&mut os, 8, 4);
+    assert_eq!([store(&mut os, 9), store(&mut os, 10)], [1, 2]);
+    let object = os.spaces[0].regions.find(Vpn(8)).unwrap().object;
+    let request = FrameRequest { asid: Asid(0), vpn: Vpn(9), object, page: 9 };
+    assert_eq!(os.placement.allocate(&mut os.memory, request), Some(Pfn(4)));
+    assert_eq!(os.memory.counts.reservations_made, 1);
+}
+
+/// FBR-1: the size is a key, a power of two.
+#[test]
+fn fbr_1_the_size_is_a_power_of_two() {
+    assert!(build("freebsd", "fbr_pages=48").err().unwrap().contains("fbr_pages"));
+    for pages in [2, 16, 512] {
+        let mut os = os("freebsd", &format!("fbr_pages={pages}"));
+        map(&mut os, 1024, 1024);
+        load(&mut os, 1024);
+        assert_eq!(os.frames().reserved, pages - 1);
     }
 }
