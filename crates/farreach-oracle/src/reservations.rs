@@ -1,8 +1,8 @@
-//! Policies that reserve a superpage's frames at a page's first fault, as Navarro et al. ([`navarro`], NAV), and what
-//! they need ([`World`]): objects, mappings, page tables, free frames, and the invariants of OSC-5, checked after every
-//! event.
+//! Two policies that reserve a superpage's frames at a page's first fault: Navarro et al. ([`navarro`], NAV) and
+//! FreeBSD ([`freebsd`], FBR), and what both need ([`World`]): objects, mappings, page tables, free frames, and the
+//! invariants of OSC-5, checked after every event.
 //!
-//! Where the rules are silent:
+//! Where the rules are silent, for both:
 //!
 //! * OJ-1 Frames: free blocks as in OH-2 by address, of every size that the memory has room for.
 //! * OJ-2 An object's page loses its frame when nothing maps it any more; of a file or of shared memory, when nothing
@@ -14,8 +14,9 @@
 //!   count only if a frame was found. Without one the touch fails, but what was broken for it stays so.
 //! * OJ-5 Not modelled: accessed bits (nothing clears them, so every leaf has its own), contents, prices, and TLBs.
 //!
-//! For NAV: OJ-10 to OJ-19, at its head.
+//! For NAV: OJ-10 to OJ-19, for FBR: OJ-20 to OJ-32, at the head of each.
 
+pub mod freebsd;
 pub mod navarro;
 #[cfg(test)]
 mod tests;

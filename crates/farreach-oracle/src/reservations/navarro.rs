@@ -91,9 +91,9 @@ impl Navarro {
         self.verify();
     }
 
-    /// A growing object grows at its end, where a process maps it.
-    pub fn grow(&mut self, process: u32, object: usize, pages: u64) {
-        self.world.grow(process, object, pages);
+    /// A growing object grows at its end, as far as a process maps it: with the mapping around a page.
+    pub fn grow(&mut self, process: u32, vpn: u64, pages: u64) {
+        self.world.grow(process, vpn, pages);
         self.verify();
     }
 

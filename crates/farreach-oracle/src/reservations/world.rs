@@ -16,6 +16,18 @@ pub struct World {
     pub(super) reservations: BTreeMap<(usize, u64), Reservation>,
 }
 
+/// What a frame is (OSC-5).
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Free,
+    #[allow(dead_code, reason = "for messages")]
+    Page {
+        object: usize,
+        page: u64,
+    },
+    Reserved,
+}
+
 impl World {
     pub(super) fn new(frames: u64) -> World {
         let free = joined(&vec![true; frames as usize], frames.max(1).ilog2() + 1);
@@ -80,7 +92,12 @@ impl World {
 
     /// The mapping behind a virtual page.
     pub fn mapping(&self, process: u32, vpn: u64) -> Option<&Mapping> {
-        self.mappings.iter().find(|mapping| mapping.process == process && mapping.vpns().contains(&vpn))
+        self.mapping_at(process, vpn).map(|at| &self.mappings[at])
+    }
+
+    /// Its place in the list.
+    pub(super) fn mapping_at(&self, process: u32, vpn: u64) -> Option<usize> {
+        self.mappings.iter().position(|mapping| mapping.process == process && mapping.vpns().contains(&vpn))
     }
 
     /// An object, and those that it hides.
@@ -123,25 +140,25 @@ impl World {
         assert_eq!(self.mappings.iter().find(taken), None, "{vpns:?} is mapped");
     }
 
-    /// A growing object and its mapping get pages at their end.
-    pub(super) fn grow(&mut self, process: u32, object: usize, pages: u64) {
-        let Object { grows, pages: ref mut all, .. } = self.objects[object];
-        let down = grows == Grows::Down;
-        assert!(grows != Grows::No, "object {object} has a fixed size");
-        let at_end = |m: &Mapping| if down { m.pages.start == all.start } else { m.pages.end == all.end };
-        let ours = |m: &Mapping| m.process == process && m.object == object && at_end(m);
-        let at = self.mappings.iter().position(ours).expect("a mapping of the object's end");
+    /// The mapping around a page, and its growing object, get pages at the growing end.
+    pub(super) fn grow(&mut self, process: u32, vpn: u64, pages: u64) {
+        let at = self.mapping_at(process, vpn).expect("a mapping");
         let mut mapping = self.mappings.remove(at);
         let vpns = mapping.vpns();
-        if down {
-            all.start -= pages;
-            mapping.pages.start -= pages;
-            mapping.vpn -= pages;
-            self.assert_room(process, &(mapping.vpn..vpns.start));
-        } else {
-            all.end += pages;
-            mapping.pages.end += pages;
-            self.assert_room(process, &(vpns.end..vpns.end + pages));
+        let Object { grows, pages: ref mut all, .. } = self.objects[mapping.object];
+        match grows {
+            Grows::No => panic!("object {} has a fixed size", mapping.object),
+            Grows::Up => {
+                mapping.pages.end += pages;
+                all.end = all.end.max(mapping.pages.end);
+                self.assert_room(process, &(vpns.end..vpns.end + pages));
+            }
+            Grows::Down => {
+                mapping.pages.start -= pages;
+                mapping.vpn -= pages;
+                all.start = all.start.min(mapping.pages.start);
+                self.assert_room(process, &(mapping.vpn..vpns.start));
+            }
         }
         self.mappings.push(mapping);
         self.merge();
@@ -258,20 +275,20 @@ impl World {
 
     /// OSC-5 b: a frame is free, a page's, or reserved; pages of reservations are in their places.
     fn check_frames(&self) -> Result<(), String> {
-        let mut places: BTreeMap<u64, String> = BTreeMap::new();
-        let mut claim = |frame: u64, place: String| match places.insert(frame, place.clone()) {
-            Some(other) => Err(format!("OSC-5 b: frame {frame} is {other} and {place}")),
-            None if frame >= self.frames => Err(format!("OSC-5 b: frame {frame} is {place}, beyond memory")),
-            None => Ok(()),
+        let mut places = vec![None; self.frames as usize];
+        let mut claim = |frame: u64, place: Place| match places.get_mut(frame as usize).map(|at| at.replace(place)) {
+            Some(None) => Ok(()),
+            Some(Some(other)) => Err(format!("OSC-5 b: frame {frame} is {other:?} and {place:?}")),
+            None => Err(format!("OSC-5 b: frame {frame} is {place:?}, beyond memory")),
         };
         for (order, blocks) in self.buddy.free.iter().enumerate() {
             for &block in blocks {
-                (block..block + (1 << order)).try_for_each(|frame| claim(frame, "free".to_owned()))?;
+                (block..block + (1 << order)).try_for_each(|frame| claim(frame, Place::Free))?;
             }
         }
         for (at, object) in self.objects.iter().enumerate() {
-            for (page, resident) in &object.resident {
-                claim(resident.frame, format!("page {page} of object {at}"))?;
+            for (&page, resident) in &object.resident {
+                claim(resident.frame, Place::Page { object: at, page })?;
             }
         }
         for r in self.reservations.values() {
@@ -280,7 +297,7 @@ impl World {
                 return Err(format!("OSC-5 b: page {page} of object {} is not in its place", r.object));
             }
             let unused = r.pages().filter(|page| !r.used.contains(page));
-            unused.map(|page| r.frame_of(page)).try_for_each(|frame| claim(frame, "reserved".to_owned()))?;
+            unused.map(|page| r.frame_of(page)).try_for_each(|frame| claim(frame, Place::Reserved))?;
         }
         Ok(())
     }

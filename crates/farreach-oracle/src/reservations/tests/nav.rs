@@ -119,7 +119,7 @@ fn nav_2_growing_objects_may_be_passed_at_their_end() {
     model.map(1, 101, object, 101..108, RW);
     touch(&mut model, 101, Access::Store);
     assert_eq!(model.world.reservation(object, 101).map(|r| r.pages()), Some(100..104));
-    model.grow(1, object, 9);
+    model.grow(1, 101, 9);
     assert_eq!(model.world.mapping(1, 92).map(|mapping| mapping.vpns()), Some(92..108));
     // 16 pages now, but 96-111 passes the fixed end, and overlaps 100-103.
     touch(&mut model, 95, Access::Store);
@@ -132,15 +132,15 @@ fn nav_2_a_heap_of_its_size_before_it_grows() {
     let (heap, at) = mapped(&mut model, Kind::Anonymous, Grows::Up, 8);
     touch(&mut model, at, Access::Store);
     assert_eq!(model.world.reservation(heap, 0).map(|r| r.pages()), Some(0..4));
-    model.grow(1, heap, 8);
+    model.grow(1, at, 8);
     touch(&mut model, at + 9, Access::Store);
     // 16 would overlap 0-3.
     assert_eq!(model.world.reservation(heap, 9).map(|r| r.pages()), Some(8..12));
-    model.grow(1, heap, 1);
+    model.grow(1, at, 1);
     touch(&mut model, at + 16, Access::Store);
     assert_eq!(model.world.reservation(heap, 16).map(|r| r.pages()), Some(16..32));
     // What reaches beyond the end is honoured after it has grown.
-    model.grow(1, heap, 1);
+    model.grow(1, at, 1);
     touch(&mut model, at + 17, Access::Store);
     assert_eq!(model.count("honoured", 16), 1);
 }
@@ -303,12 +303,12 @@ fn nav_9_by_rule() {
 /// OSC-5 after each event (the model looks by itself), and what holds at the end.
 #[test]
 fn nav_1_to_nav_9_random_programs() {
-    for seed in seeds(60) {
+    let mut total: BTreeMap<_, u64> = BTreeMap::new();
+    for seed in seeds(40) {
         let mut dice = Dice::new(seed);
         let rule = dice.pick(&[DirtyRule::File, DirtyRule::All, DirtyRule::Off]);
-        let frames = dice.pick(&[13, 32, 50, 1 << 10]);
+        let frames = dice.pick(&[25, 48, 100, 1 << 10]);
         let mut model = model(frames, rule).preempting(dice.pick(&[Preempt::Nearest, Preempt::Oldest]));
-        let mut growing = Vec::new();
         for object in 0..6_u64 {
             let (kind, grows) = (
                 dice.pick(&[Kind::Anonymous, Kind::Shared, Kind::File]),
@@ -321,25 +321,27 @@ fn nav_1_to_nav_9_random_programs() {
             if kind != Kind::Anonymous && grows == Grows::No && dice.percent(50) {
                 model.map(3, 512 * object + dice.pick(&[0, 4, 3]), number, pages.clone(), RW);
             }
-            if grows != Grows::No {
-                growing.push((process, number));
-            }
         }
-        for _ in 0..300 {
+        for _ in 0..200 {
             let process = 1 + dice.below(3) as u32;
-            let at = 512 * dice.below(6) + dice.pick(&[0, 128]) + dice.below(48);
-            let range = at..at + 1 + dice.below(20);
+            let range = range(&mut dice);
             match dice.below(40) {
                 0 => model.unmap(process, range),
                 1 => model.protect(process, range, dice.pick(&[RW, READ])),
-                2 if !growing.is_empty() => {
-                    let (process, object) = dice.pick(&growing);
-                    if model.world.mappings().iter().any(|m| m.object == object && at_end(&model.world, m)) {
-                        model.grow(process, object, 1 + dice.below(4));
+                2 => {
+                    let last =
+                        model.world.mappings().iter().filter(|m| m.process == process && end_grows(&model.world, m));
+                    let ends: Vec<u64> = last.map(|m| m.vpn).collect();
+                    if !ends.is_empty() {
+                        model.grow(process, dice.pick(&ends), 1 + dice.below(4));
                     }
                 }
                 _ => {
-                    let _ = model.touch(process, at, dice.pick(&[Access::Load, Access::Store]));
+                    let run = run(&mut dice, &model.world);
+                    let access = dice.pick(&[Access::Load, Access::Store]);
+                    for (process, vpn) in run {
+                        let _ = model.touch(process, vpn, access);
+                    }
                 }
             }
         }
@@ -348,14 +350,20 @@ fn nav_1_to_nav_9_random_programs() {
         }
         (1..4).for_each(|process| model.exit(process));
         assert_eq!(model.world.shares(), [frames, 0, 0], "seed {seed}");
+        for (key, count) in model.counts {
+            *total.entry(key).or_default() += count;
+        }
     }
+    // Everything happens in these programs: eight counters of two sizes, `memory` of three, three of none.
+    assert!(seeds(40).count() == 1 || total.len() == 22 && total.values().all(|&n| n > 0), "{total:?}");
 }
 
-fn at_end(world: &World, mapping: &Mapping) -> bool {
-    let object = &world.objects()[mapping.object];
+/// A mapping of an object's growing end, far from the place of the next object.
+pub(super) fn end_grows(world: &World, mapping: &Mapping) -> bool {
+    let (object, place) = (&world.objects()[mapping.object], mapping.vpns());
     match object.grows {
         Grows::No => false,
-        Grows::Up => mapping.pages.end == object.pages.end,
-        Grows::Down => mapping.pages.start == object.pages.start,
+        Grows::Up => mapping.pages.end == object.pages.end && place.end % 512 < 450,
+        Grows::Down => mapping.pages.start == object.pages.start && place.start % 512 > 60,
     }
 }

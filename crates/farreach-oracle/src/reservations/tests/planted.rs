@@ -1,6 +1,7 @@
 //! Faults planted in a model are found: each letter of OSC-5, by the check and by the next event.
 
 use super::*;
+use crate::reservations::freebsd::FreeBsd;
 use crate::reservations::navarro::{DirtyRule, Navarro};
 
 /// A 16-page object: pages 0-3 one leaf, page 5 another, the rest reserved; and a page elsewhere.
@@ -73,4 +74,29 @@ fn osc_5_b_an_event_of_nav_looks() {
     model.touch(1, 0, Access::Load).unwrap();
     model.world.leaves.get_mut(&(1, 0)).unwrap().frame += 1;
     let _ = model.touch(1, 1, Access::Load);
+}
+
+#[test]
+#[should_panic(expected = "FBR-5")]
+fn fbr_5_an_event_looks_at_the_queue() {
+    let mut model = FreeBsd::new(4, 8);
+    let object = model.object(Kind::Anonymous, Grows::No, 0..4);
+    model.map(1, 0, object, 0..4, RW);
+    model.touch(1, 0, Access::Load).unwrap();
+    // Full, but nobody said so.
+    for page in 1..4 {
+        model.world.objects[object].resident.insert(page, Resident { frame: page, dirty: false });
+        model.world.reservations.get_mut(&(object, 0)).unwrap().used.insert(page);
+    }
+    let _ = model.touch(1, 0, Access::Load);
+}
+
+#[test]
+#[should_panic(expected = "OSC-5 a")]
+fn osc_5_a_an_event_of_fbr_looks() {
+    let mut model = FreeBsd::new(4, 8);
+    let object = model.object(Kind::Anonymous, Grows::No, 0..4);
+    model.map(1, 0, object, 0..4, RW);
+    model.world.buddy.free[3].clear();
+    model.protect(1, 0..4, READ);
 }
