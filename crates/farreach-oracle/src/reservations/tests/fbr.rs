@@ -282,6 +282,28 @@ fn fbr_10_fork_and_stores() {
 }
 
 #[test]
+fn fbr_10_shared_memory_stays_shared() {
+    let mut model = FreeBsd::new(4, 8);
+    let (_, at) = mapped(&mut model, Kind::Shared, Grows::No, 4);
+    touch_all(&mut model, at..at + 2, Access::Store);
+    model.fork(1, 2);
+    for page in 0..4 {
+        model.touch(2, at + page, Access::Store).unwrap();
+    }
+    // The child dirties the copies itself (OJ-27): without that, two would be clean.
+    assert_eq!(steps(&model), [1, 0, 0, 0]);
+    model.fork(1, 3);
+    for page in 2..4 {
+        model.touch(3, at + page, Access::Store).unwrap();
+    }
+    assert_eq!(steps(&model), [1, 1, 0, 0]);
+    assert_eq!([model.count("copied"), model.world.shares()[1]], [0, 4]);
+    // A superpage is copied as it is.
+    model.fork(2, 4);
+    assert_eq!(model.world.leaf(4, at), model.world.leaf(2, at));
+}
+
+#[test]
 fn fbr_10_alone_again_and_private_files() {
     let mut model = FreeBsd::new(4, 32);
     let (_, at) = mapped(&mut model, Kind::Anonymous, Grows::Up, 4);

@@ -219,6 +219,37 @@ fn nav_6_a_broken_reservation_keeps_superpages_and_promotes_its_pieces() {
 }
 
 #[test]
+fn nav_4_nav_5_the_last_allocation_counts() {
+    let mut model = model(32, DirtyRule::File);
+    let (h, at) = mapped(&mut model, Kind::Anonymous, Grows::No, 32);
+    let (_, other) = mapped(&mut model, Kind::Anonymous, Grows::No, 4);
+    for page in [0, 16, 1] {
+        touch(&mut model, at + page, Access::Load);
+    }
+    assert_eq!(model.lists(), [vec![], vec![(h, 16), (h, 0)]]);
+    touch(&mut model, other, Access::Load);
+    assert_eq!(model.world.reservation(h, 0).map(|r| r.size), Some(16));
+    assert_eq!(model.world.reservation(h, 16).map(|r| r.size), Some(4));
+    // A touch of a page that is mapped is no allocation.
+    touch(&mut model, at + 18, Access::Load);
+    touch(&mut model, at, Access::Load);
+    assert_eq!(model.world.reservation(h, 0).map(|r| r.time), Some(3));
+}
+
+#[test]
+fn nav_7_frames_in_order_are_not_enough() {
+    let mut model = model(4, DirtyRule::File);
+    let (_, at) = mapped(&mut model, Kind::Anonymous, Grows::No, 4);
+    let (_, other) = mapped(&mut model, Kind::Anonymous, Grows::No, 1);
+    touch_all(&mut model, at..at + 3, Access::Load);
+    // Breaks the reservation into single pages, and gives back what it got.
+    assert_eq!(touch(&mut model, other, Access::Load), 3);
+    model.unmap(1, other..other + 1);
+    assert_eq!(touch(&mut model, at + 3, Access::Load), 3);
+    assert_eq!(steps(&model), [0; 4]);
+}
+
+#[test]
 fn nav_7_each_space_for_itself() {
     let mut model = model(16, DirtyRule::File);
     let (object, at) = mapped(&mut model, Kind::Shared, Grows::No, 4);
