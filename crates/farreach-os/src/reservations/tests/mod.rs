@@ -1,5 +1,6 @@
 //! The worked examples of NAV and FBR, each named by its rule, and laws on random programs (OSC-5).
 
+mod compare;
 mod freebsd;
 mod laws;
 mod navarro;
