@@ -21,7 +21,7 @@ const DIRTY: Key = Key {
     name: "nav_dirty_rule",
     default: "file",
     allowed: Allowed::OneOf(&["file", "all", "off"]),
-    about: "which memory has superpages of clean pages that the first store splits: of files, all, or none (NAV-9)",
+    about: "which memory has superpages of clean pages that the first store splits: of files, all, none (NAV-9)",
 };
 const PREEMPT: Key = Key {
     name: "nav_preempt",
@@ -78,6 +78,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     }
     let orders = pages.iter().map(|n| n.trailing_zeros()).collect();
     let stores = match params.text(DIRTY.name) {
+        // OAMB-3.
         "off" => SuperpageRule::Whole,
         which => SuperpageRule::Split { files: which == "file" },
     };
@@ -86,7 +87,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     Ok(Box::new(Navarro { rules, stores, refused: [0; REFUSED.len()], honoured: 0 }))
 }
 
-/// NAV-2b: whether an object may have a reservation for this group.
+/// NAV-2b: whether an object may have a reservation for this group, with the size that it has now (OAMB-4).
 fn has_room(object: &Object, first: u64, pages: u64) -> bool {
     let (lowest, end) = object.ends();
     let (above, below, small) = (first >= lowest, first + pages <= end, pages <= end - lowest);

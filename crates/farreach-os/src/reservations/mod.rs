@@ -196,7 +196,7 @@ impl Reservations {
     }
 
     /// Breaks a reservation up into the next smaller size (NAV-6): returns what becomes free memory. Parts in use stay
-    /// as they are; those of more than a page are reservations with the old time.
+    /// as they are; those of more than a page are reservations with the old time (OAMB-2).
     pub fn break_up(&mut self, base: u64) -> Vec<(u64, u64)> {
         let whole = self.remove(base);
         let order = self.rules.orders[whole.size - 1];

@@ -65,7 +65,7 @@ fn nav_b_promotion_and_demotion_go_by_sizes_and_a_store_splits_a_clean_superpage
     assert_eq!(order(&os, 0, 0), 4);
 }
 
-/// NAV-9: without the rule a store makes all of a superpage modified; the rule for files is none for other memory.
+/// NAV-9, OAMB-3: without the rule a store makes all of a superpage modified; the rule for files is none for other memory.
 #[test]
 fn nav_9_the_rule_of_stores_is_for_files_alone_by_default() {
     for (rule, backing, dirty) in [
@@ -83,7 +83,7 @@ fn nav_9_the_rule_of_stores_is_for_files_alone_by_default() {
     }
 }
 
-/// NAV-2: what a group must be, by the reasons of refusal.
+/// NAV-2, OAMB-4: what a group must be, by the reasons of refusal.
 #[test]
 fn nav_2_the_preferred_size_fits_object_and_addresses() {
     let refused = ["refused_overlap", "refused_outside", "refused_alignment", "refused_extent"];
@@ -142,7 +142,7 @@ fn nav_3_the_nearest_or_the_oldest_reservation_breaks_up() {
     }
 }
 
-/// NAV-6: a list is in the order of the last allocation, and pieces keep their time (OAMB-2).
+/// NAV-4, NAV-5, NAV-6: a list is in the order of the last allocation, and pieces keep their time (OAMB-2).
 #[test]
 fn nav_6_reservations_are_taken_in_the_order_of_their_last_allocation() {
     let mut os = hand("");
