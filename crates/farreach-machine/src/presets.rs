@@ -173,6 +173,8 @@ pub const PRESETS: &[Preset] = presets![
     "since/private",
     "since/sll",
     "since/midgard",
+    "since-os/navarro",
+    "since-os/freebsd",
 ];
 
 /// The group of all presets.

@@ -20,6 +20,7 @@
 //! * [`utopia`]: restricted placement; [`coalesce`]: TLBs of mixed sizes in one array, with anchors, and skewed;
 //! * [`midgard`]: caches behind a space of their own; [`sll`]: a second level that cores share;
 //! * [`perforated`]: superpages with holes;
+//! * [`reservations`]: policies that reserve a superpage's frames at a fault and give them up when memory is short;
 //! * [`belady`]: the fewest misses that any replacement has; [`lru`]: sets in order of use, for the models;
 //! * [`guest`]: whole systems: walks of recorded page tables, TLBs that the guest looks after, and a random kernel;
 //! * [`hosts`]: virtual machines: walks in two dimensions, shadow and agile paging;
@@ -28,10 +29,10 @@
 //!
 //! Where the specification is open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs`, `run.rs`,
 //! `program.rs`, `frames.rs`, `paging.rs`, `segments.rs`, `huge.rs`, `eager.rs`, `policies.rs`, `tables.rs`,
-//! `utopia.rs`, `coalesce.rs`, `midgard.rs`, `sll.rs`, `perforated.rs`, `belady.rs`, `hosts.rs`, `guest.rs` and
-//! those in `since` state the choices (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`, `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`,
-//! `OS-n`, `OE-n`, `OB-n`, `OW-n`, `OU-n`, `OC-n`, `OV-n`, `OY-n`, `OX-n`, `OA-n`, `OI-n`, `OZ-n`). Look there first
-//! when implementation and oracle differ.
+//! `utopia.rs`, `coalesce.rs`, `midgard.rs`, `sll.rs`, `perforated.rs`, `belady.rs`, `hosts.rs`, `guest.rs`,
+//! `reservations.rs` and its parts, and those in `since` state the choices (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`,
+//! `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`, `OE-n`, `OB-n`, `OW-n`, `OU-n`, `OC-n`, `OV-n`, `OY-n`, `OX-n`,
+//! `OA-n`, `OI-n`, `OZ-n`, `OJ-n`). Look there first when implementation and oracle differ.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "for tests only")]
 
@@ -55,6 +56,7 @@ pub mod perforated;
 pub mod plru;
 pub mod policies;
 pub mod program;
+pub mod reservations;
 pub mod run;
 pub mod segments;
 pub mod since;

@@ -56,6 +56,12 @@ impl BusyFrames {
         (self.chunks.get(&(pfn.0 / CHUNK)).copied().unwrap_or_default(), 1 << (pfn.0 % CHUNK))
     }
 
+    /// Whether a frame is busy.
+    pub fn has(&self, pfn: Pfn) -> bool {
+        let (chunk, bit) = self.at(pfn);
+        chunk.busy & bit != 0
+    }
+
     /// The chunk and the bit of a busy frame.
     fn at_mut(&mut self, pfn: Pfn) -> (&mut Chunk, u64) {
         let bit = 1 << (pfn.0 % CHUNK);

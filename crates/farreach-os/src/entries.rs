@@ -21,7 +21,13 @@ impl Os {
     /// A superpage has one modified bit for all its pages (T94-19).
     pub(crate) fn mark_dirty(&mut self, asid: Asid, vpn: Vpn, order: u8) {
         let group = VpnRange { start: vpn.align_down(u32::from(order)), pages: 1 << order };
-        self.memory.counts.dirty_pages += self.spaces[asid.0 as usize].table.set_dirty(group);
+        let table = &mut self.spaces[asid.0 as usize].table;
+        self.memory.counts.dirty_pages += table.set_dirty(group);
+        if !self.memory.reservations.is_empty()
+            && let Some(first) = table.get(group.start)
+        {
+            self.memory.reservations.store(first.pfn, group.pages);
+        }
     }
 
     /// Writes a page table entry and counts it.

@@ -58,7 +58,8 @@ impl Os {
 
     /// A touch that changes the state of a page: the first touch, the first store, or a fault.
     fn touch_first(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<Touched, OutOfMemory> {
-        if self.space(asid).table.get(vpn).is_none() && !self.segment_page(asid, vpn) && !self.direct_page(asid, vpn) {
+        let absent = self.space(asid).table.get(vpn).is_none();
+        if absent && !self.segment_page(asid, vpn) && !self.direct_page(asid, vpn) {
             let served = self.page_fault(asid, vpn, kind);
             if served.is_ok() {
                 self.tick();
@@ -67,7 +68,8 @@ impl Os {
             served?;
         }
         let entry = self.space(asid).table.get(vpn).expect("the fault mapped it");
-        if kind == Kind::Store && entry.cow && self.may_write(asid, vpn) {
+        let copies = kind == Kind::Store && entry.cow && self.may_write(asid, vpn);
+        if copies {
             self.copy_on_write(asid, vpn)?;
         }
         let space = &mut self.spaces[asid.0 as usize];
@@ -85,8 +87,9 @@ impl Os {
             self.touched_pages += 1;
             self.memory.touch(before.pfn);
         }
-        if kind == Kind::Store && !before.dirty {
-            self.mark_dirty(asid, vpn, before.order);
+        let told = kind == Kind::Store && !before.dirty && self.first_store(asid, vpn, &before, copies);
+        if absent || copies || told {
+            self.promote_full(asid, vpn);
         }
         self.sync_ranges(asid);
         let entry = self.spaces[asid.0 as usize].table.get(vpn).expect("still mapped");
@@ -154,6 +157,7 @@ impl Os {
                 self.memory.counts.populated_pages += 1;
                 let in_superpage = entry.is_some_and(|entry| entry.order > 0);
                 self.memory.counts.populated_in_superpages += u64::from(in_superpage);
+                self.promote_full(asid, vpn);
             }
         }
     }
@@ -162,7 +166,7 @@ impl Os {
     fn bring_in(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<(), OutOfMemory> {
         self.memory.counts.pt_probes += 1;
         let region = self.region(asid, vpn);
-        if self.superpage_fault(asid, vpn, &region) {
+        if self.superpage_fault(asid, vpn, &region) || self.map_full(asid, vpn, &region, kind) {
             return Ok(());
         }
         let pfn = self.object_frame(FrameRequest { asid, vpn, object: region.object, page: region.page_of(vpn) })?;

@@ -97,7 +97,7 @@ impl Os {
     }
 
     /// A fault on `vpn` mapped a superpage.
-    fn superpage_came(&mut self, asid: Asid, vpn: Vpn, group: VpnRange) {
+    pub(crate) fn superpage_came(&mut self, asid: Asid, vpn: Vpn, group: VpnRange) {
         self.spaces[asid.0 as usize].table.update(vpn, |entry| entry.populated = false);
         self.memory.counts.superpage_faults += 1;
         self.memory.counts.populated_pages += group.pages - 1;

@@ -43,6 +43,7 @@ mod promotion;
 pub mod ranges;
 mod region;
 mod request;
+mod reservations;
 mod reserved_list;
 mod restsegs;
 mod segment;

@@ -3,7 +3,7 @@
 use super::page_index::PageIndex;
 use farreach_types::addr::Pfn;
 use farreach_types::params::Params;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// An object: a file, an anonymous mapping, a heap, a stack.
@@ -39,6 +39,18 @@ impl ObjectKind {
     }
 }
 
+/// In which direction an object grows (NAV-2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Growth {
+    /// Not by itself.
+    #[default]
+    None,
+    /// A heap.
+    Up,
+    /// A stack.
+    Down,
+}
+
 /// A file as an object. Where base pages are larger than 4 KB, a file that is mapped at two offsets within them is two
 /// objects.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -61,6 +73,11 @@ pub struct Object {
     /// Private anonymous memory: its pages are freed with their mapping. Those of other objects stay until the last
     /// region is gone.
     pub private: bool,
+    /// In which direction it grows.
+    pub grows: Growth,
+    /// The pages that were placed since a fork, where it made the object a new one (FBR-10). Those that left the page
+    /// index may still be here. `None`: all of the page index.
+    pub own: Option<BTreeSet<u64>>,
     /// Identity index: object page to frame.
     pub page_index: PageIndex,
     /// Difference of the first mapper's virtual page numbers and the object's page numbers (AMB-7): virtual = object +
@@ -105,6 +122,20 @@ impl Object {
         self.coverage.range(..=page).map(|(_, change)| change).sum::<i64>() > 0
     }
 
+    /// Whether some of the pages `first..first + pages` have frames. Those that a fork shares have not.
+    pub fn has_any(&self, first: u64, pages: u64) -> bool {
+        match &self.own {
+            None => self.page_index.any_in(first..first + pages),
+            Some(own) => own.range(first..first + pages).any(|page| self.page_index.get(*page).is_some()),
+        }
+    }
+
+    /// The lowest page that some region maps, and the page after the highest.
+    pub fn ends(&self) -> (u64, u64) {
+        let (first, last) = (self.coverage.first_key_value(), self.coverage.last_key_value());
+        first.zip(last).map_or((0, 0), |((first, _), (end, _))| (*first, *end))
+    }
+
     /// Pages of it that some region maps.
     pub fn pages(&self) -> u64 {
         let (mut pages, mut mapped, mut from) = (0, 0, 0);
@@ -140,6 +171,8 @@ impl Objects {
             kind,
             file: file.clone(),
             private,
+            grows: Growth::None,
+            own: None,
             page_index: PageIndex::default(),
             shift,
             faulted_groups: HashSet::new(),
@@ -184,7 +217,9 @@ impl Objects {
     pub fn copy_for_fork(&mut self, id: ObjectId) -> ObjectId {
         let old = self.get(id);
         let (kind, shift, begun, large) = (old.kind, old.shift, old.faulted_groups.clone(), old.large_groups.clone());
+        let grows = old.grows;
         let new = self.create(kind, None, true, shift);
+        self.get_mut(new).grows = grows;
         (self.get_mut(new).faulted_groups, self.get_mut(new).large_groups) = (begun, large);
         new
     }

@@ -191,6 +191,7 @@ impl Os {
         counts.chunk_unused_pages += self.memory.kept();
         counts.alloc_steps = self.memory.alloc.steps();
         counts.guest = self.guest_counts().unwrap_or_default();
+        counts.policy = self.placement.counters(&self.memory).into_iter().collect();
         counts
     }
 

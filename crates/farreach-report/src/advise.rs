@@ -3,6 +3,7 @@
 use super::csv as rows;
 use super::format::{NONE, bytes, clean, count, digits};
 use super::grid::placed;
+use super::view::sampled_windows;
 use farreach_types::counts::{AdviceResult, AdviceRow, Interval, Served, TodayPrices, Verification};
 use serde_json::Map;
 

@@ -16,6 +16,7 @@ mod page_traces;
 mod pages;
 mod passes;
 mod relocate;
+mod reservations;
 mod run_oracle;
 mod samples;
 mod sampling;

@@ -142,7 +142,8 @@ impl Os {
                 for run in space.table.runs_in(region.range).into_iter().filter(|run| !run.entry.segment) {
                     for at in 0..run.pages {
                         let pfn = Pfn(run.entry.pfn.0 + at);
-                        if pfn.0 < total && self.memory.mappings(pfn) == 1 && !self.memory.pool.owns(pfn) {
+                        let held = self.memory.pool.owns(pfn) || self.memory.reservations.of_frame(pfn).is_some();
+                        if pfn.0 < total && self.memory.mappings(pfn) == 1 && !held {
                             owners.insert(pfn.0, (Asid(i as u32), Vpn(run.first.0 + at)));
                         }
                     }

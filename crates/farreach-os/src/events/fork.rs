@@ -7,7 +7,7 @@ use crate::page_table::entry::{Entry, attributes};
 use crate::region::Region;
 use crate::space::Space;
 use farreach_types::addr::Asid;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 impl Os {
     /// The child gets the same regions; private pages are shared until one side stores to them (T94-57).
@@ -23,6 +23,14 @@ impl Os {
         for region in &regions {
             if self.memory.objects.get(region.object).private && !copies.contains_key(&region.object) {
                 copies.insert(region.object, self.memory.objects.copy_for_fork(region.object));
+            }
+        }
+        if self.placement.forks_objects() {
+            for (&parent, &child) in &copies {
+                self.memory.reservations.detach(parent);
+                for object in [parent, child] {
+                    self.memory.objects.get_mut(object).own = Some(BTreeSet::new());
+                }
             }
         }
         let copy = |object: ObjectId| copies.get(&object).copied().unwrap_or(object);

@@ -2,7 +2,7 @@
 
 use crate::base_pages::Piece;
 use crate::labels;
-use crate::object::{File, ObjectId, ObjectKind};
+use crate::object::{File, Growth, ObjectId, ObjectKind};
 use crate::os::Os;
 use crate::region::Region;
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
@@ -42,6 +42,11 @@ impl Os {
     pub(crate) fn object_for(&mut self, asid: Asid, mapping: &Piece) -> (ObjectId, u64) {
         let range = mapping.range;
         let fresh = |os: &mut Os| os.memory.objects.create(ObjectKind::Anonymous, None, !mapping.shared, 0);
+        let growing = |os: &mut Os, grows: Growth| {
+            let object = fresh(os);
+            os.memory.objects.get_mut(object).grows = grows;
+            object
+        };
         // A heap or stack continues as the same object, unless these pages of it were moved elsewhere.
         let unmapped = |os: &Os, id: ObjectId| !os.memory.objects.get(id).contains_any(range.start.0, range.pages);
         match &mapping.backing {
@@ -57,14 +62,14 @@ impl Os {
             Backing::Heap => {
                 let heap = self.labels.intern(labels::HEAP);
                 let known = self.space(asid).regions.iter().find(|r| r.label == heap).map(|r| r.object);
-                (known.filter(|&id| unmapped(self, id)).unwrap_or_else(|| fresh(self)), range.start.0)
+                (known.filter(|&id| unmapped(self, id)).unwrap_or_else(|| growing(self, Growth::Up)), range.start.0)
             }
             Backing::Stack => {
                 // A stack that grows maps the pages below its lowest region: the same object.
                 let stack = self.labels.intern(labels::STACK);
                 let next = self.space(asid).regions.find(range.end());
                 let above = next.filter(|r| r.range.start == range.end() && r.label == stack).map(|r| r.object);
-                (above.filter(|&id| unmapped(self, id)).unwrap_or_else(|| fresh(self)), range.start.0)
+                (above.filter(|&id| unmapped(self, id)).unwrap_or_else(|| growing(self, Growth::Down)), range.start.0)
             }
             Backing::Anonymous if !mapping.shared && self.placement.merges_neighbours() => {
                 let anonymous = self.labels.intern(labels::ANONYMOUS);

@@ -146,8 +146,8 @@ impl Os {
         };
         if part.pages > 0 {
             for edge in [part.start, Vpn(part.end().0 - 1)] {
-                if sticks_out(self, edge) {
-                    self.demote(asid, edge);
+                while sticks_out(self, edge) {
+                    self.split(asid, edge);
                 }
             }
         }

@@ -82,6 +82,7 @@ impl Memory {
         o.mappers -= 1;
         if o.mappers == 0 {
             self.forget(object, 0, u64::MAX, false);
+            self.reservations.end_object(object);
             self.objects.destroy(object);
         }
     }

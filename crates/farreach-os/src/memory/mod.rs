@@ -8,6 +8,7 @@ use crate::frames::numbers;
 use crate::frames::pool::Pool;
 use crate::frames::sparse::FrameSet;
 use crate::object::{ObjectId, Objects};
+use crate::reservations::Reservations;
 use crate::reserved_list::ReservedList;
 use farreach_types::addr::{Pfn, Vpn};
 use farreach_types::counts::{FreeMemory, OsCounts};
@@ -18,6 +19,8 @@ pub struct Memory {
     pub alloc: Box<dyn FrameAllocator>,
     /// Frames that a policy set aside at the start; the allocator counts them as allocated.
     pub pool: Pool,
+    /// Blocks that are held back for groups of pages, if the policy holds some back.
+    pub reservations: Reservations,
     /// Objects and the identity index.
     pub objects: Objects,
     /// Counters of the whole operating system.
@@ -56,6 +59,7 @@ impl Memory {
             alloc,
             others,
             pool: Pool::default(),
+            reservations: Reservations::default(),
             objects: Objects::default(),
             counts: OsCounts::default(),
             busy: BusyFrames::default(),
@@ -78,12 +82,12 @@ impl Memory {
     }
     /// Frames held back.
     pub fn reserved(&self) -> u64 {
-        self.reserved.live() + self.kept
+        self.reserved.live() + self.kept + self.reservations.unused()
     }
     /// Allocated frames are held back for a process.
     pub fn keep(&mut self, frames: u64) {
         self.kept += frames;
-        self.peak.reserved = self.peak.reserved.max(self.reserved());
+        self.note_reserved();
     }
     /// The number of such frames.
     pub fn kept(&self) -> u64 {
@@ -99,16 +103,44 @@ impl Memory {
     }
 
     /// One free frame for `vpn` from the allocator; when none is free, the oldest reservations end: their frames go
-    /// from the head of the reserved list to the tail of the free list (T94-46). `None`: memory is full.
+    /// from the head of the reserved list to the tail of the free list (T94-46), or a reservation is broken up (NAV-3,
+    /// FBR-6). `None`: memory is full.
     pub fn alloc_frame(&mut self, vpn: Vpn) -> Option<Pfn> {
         loop {
             if let Some(pfn) = self.alloc.alloc_near(vpn) {
                 return Some(pfn);
             }
-            if (0..self.reclaim_batch).take_while(|_| self.steal_one()).count() == 0 {
+            if (0..self.reclaim_batch).take_while(|_| self.steal_one()).count() == 0 && !self.preempt(0) {
                 return None;
             }
         }
+    }
+
+    /// Holds a block that was just allocated back for the pages of an object from `first` on.
+    pub fn hold(&mut self, object: ObjectId, first: u64, size: usize, base: Pfn) {
+        self.reservations.add(object, first, size, base);
+        self.counts.reservations_made += 1;
+        self.note_reserved();
+    }
+
+    /// The frame that is held back for a page (NAV-4, FBR-3), which is in use from now on.
+    pub fn take_held(&mut self, object: ObjectId, page: u64) -> Option<Pfn> {
+        self.reservations.clock(self.counts.page_faults);
+        self.reservations.take(object, page)
+    }
+
+    /// Breaks up a reservation that has an unused extent of this size (NAV-6, FBR-6). False if there is none.
+    pub fn preempt(&mut self, size: usize) -> bool {
+        let Some(base) = self.reservations.victim(size) else { return false };
+        for (first, frames) in self.reservations.break_up(base) {
+            self.counts.reservations_stolen += frames;
+            self.alloc.free_run(Pfn(first), frames);
+        }
+        true
+    }
+
+    fn note_reserved(&mut self) {
+        self.peak.reserved = self.peak.reserved.max(self.reserved());
     }
 
     /// Frames for `pages` pages in the largest free blocks (RMM15-24): first frame and number of each. `None`, and
@@ -192,7 +224,7 @@ impl Memory {
     /// Holds a frame back for an object page: tail of the reserved list (T94-44).
     pub fn reserve(&mut self, object: ObjectId, page: u64, pfn: Pfn) {
         self.reserved.push(&mut self.objects, object, page, pfn);
-        self.peak.reserved = self.peak.reserved.max(self.reserved());
+        self.note_reserved();
     }
 
     fn note_peak(&mut self) {
@@ -238,7 +270,8 @@ impl Memory {
         }
     }
 
-    /// Ends an event: all frames that it freed go to the tail of the free list, in ascending order.
+    /// Ends an event: all frames that it freed go to the tail of the free list, in ascending order, or back to their
+    /// reservations.
     pub fn release_freed(&mut self) {
         self.freed.sort_unstable();
         for (mut first, mut frames) in std::mem::take(&mut self.freed) {
@@ -247,11 +280,25 @@ impl Memory {
                 if owned {
                     self.pool.give(Pfn(first), part);
                 } else {
-                    self.alloc.free_run(Pfn(first), part);
+                    self.release(first, part);
                 }
                 (first, frames) = (first + part, frames - part);
             }
         }
+        for (first, frames) in self.reservations.break_ended() {
+            self.alloc.free_run(Pfn(first), frames);
+        }
+    }
+
+    fn release(&mut self, first: u64, frames: u64) {
+        if self.reservations.is_empty() {
+            return self.alloc.free_run(Pfn(first), frames);
+        }
+        self.reservations.clock(self.counts.page_faults);
+        for (first, frames) in self.reservations.give_back(first, frames) {
+            self.alloc.free_run(Pfn(first), frames);
+        }
+        self.note_reserved();
     }
 
     /// Panics unless the counts add up (XC-6, T94-43). For tests and debug builds.
@@ -266,6 +313,11 @@ impl Memory {
             assert_eq!(free + self.alloc.allocated() + self.alloc.pinned(), total, "XC-6");
         }
         self.reserved.check(&self.objects);
+        self.reservations.check();
+        for held in self.reservations.iter() {
+            let right = (0..held.pages()).all(|i| held.uses(i) == self.busy.has(Pfn(held.base.0 + i)));
+            assert!(right, "frames in use of {held:?}");
+        }
         self.busy.check();
     }
 }

@@ -27,6 +27,9 @@ pub struct Entry {
     pub cow: bool,
     /// Stored to since it was mapped.
     pub dirty: bool,
+    /// The hardware must not store to it as long as it is clean: a store is a fault (FBR-7). Not in `attr`, since an
+    /// entry that is clean asks the system before a store anyway.
+    pub guarded: bool,
     /// Referenced since it was mapped.
     pub touched: bool,
     /// Mapped by promotion, not by a fault.

@@ -49,6 +49,24 @@ impl PageTable {
         self.runs_in(range).iter().flat_map(|run| VpnRange { start: run.first, pages: run.pages }.iter()).collect()
     }
 
+    /// How many mapped pages of a range are dirty.
+    pub fn dirty_in(&self, range: VpnRange) -> u64 {
+        let mut dirty = 0;
+        for (number, at, n) in bits::groups(range.start.0, range.pages, LEAF) {
+            let Some(&slot) = self.index.get(&number) else { continue };
+            dirty += match &self.leaves[slot as usize] {
+                Leaf::Table(entries, _) => {
+                    entries[at as usize..(at + n) as usize].iter().filter(|e| e.present && e.dirty).count() as u64
+                }
+                Leaf::Run(alike) => {
+                    let wanted = page_bits(at, n);
+                    count(&std::array::from_fn(|i| alike.present[i] & alike.dirty[i] & wanted[i]))
+                }
+            };
+        }
+        dirty
+    }
+
     /// The frames of the referenced pages of a range.
     pub fn touched_in(&self, range: VpnRange) -> Vec<Pfn> {
         let mut frames = Vec::new();

@@ -139,11 +139,43 @@ pub trait Placement: Send {
         false
     }
 
+    /// How full groups of reservations become superpages, if they do by themselves (NAV-7, FBR-7).
+    fn superpage_rule(&self) -> Option<SuperpageRule> {
+        None
+    }
+
+    /// Whether fork gives both processes new objects for their private memory, without reservations and with none of
+    /// the pages that are shared now (FBR-10).
+    fn forks_objects(&self) -> bool {
+        false
+    }
+
+    /// What the policy counts itself, by name.
+    fn counters(&self, memory: &Memory) -> Vec<(String, u64)> {
+        let _ = memory;
+        Vec::new()
+    }
+
     /// Frames in a RestSeg for a page of `2^order` that moves there.
     fn allocate_restricted(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {
         let _ = (memory, request, order);
         None
     }
+}
+
+/// What a superpage made of a full reservation tells of stores: it has one modified bit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SuperpageRule {
+    /// Nothing: a store makes all of it modified (T94-19).
+    Whole,
+    /// All pages of it are modified, or none, and the first store splits it (NAV-9): of files, or of all memory.
+    Split {
+        /// Only memory of files.
+        files: bool,
+    },
+    /// As before, with entries that lose their right to be stored to, and faults that map such a superpage at once
+    /// (FBR-7 to FBR-9).
+    Guard,
 }
 
 /// A page or superpage that may be moved.

@@ -4,9 +4,11 @@
 pub mod contract;
 mod demand;
 mod eager;
+mod freebsd;
 pub(crate) mod guest;
 mod hugetlb;
 mod mapping;
+mod navarro;
 mod perforated;
 mod reservation;
 mod segment;
@@ -21,6 +23,8 @@ pub use segment::SEGMENT;
 pub const PLACEMENTS: &[&PlacementKind] = &[
     &demand::DEMAND,
     &reservation::RESERVATION,
+    &navarro::NAVARRO,
+    &freebsd::FREEBSD,
     &two_size::TWO_SIZE,
     &thp::THP_KIND,
     &perforated::PERFORATED,

@@ -1,6 +1,7 @@
 //! Superpage promotion and demotion (T94-40 to T94-42, T94-54 to T94-56). Mapped pages are counted; none is ever moved.
 
 pub(crate) mod policy;
+mod reserved;
 
 use crate::contract::What;
 use crate::os::Os;
@@ -131,16 +132,24 @@ impl Os {
         self.change(asid, group, What::Promoted);
     }
 
-    /// Splits the superpage around a page, if there is one (T94-42).
+    /// Splits the superpage around a page down to base pages, if there is one (T94-42).
     pub(crate) fn demote(&mut self, asid: Asid, vpn: Vpn) {
+        while self.split(asid, vpn) {}
+    }
+
+    /// Splits the superpage around a page into those of the next smaller size that the policy has (NAV-8), else into
+    /// base pages. False if there is none.
+    pub(crate) fn split(&mut self, asid: Asid, vpn: Vpn) -> bool {
         let order = match self.space(asid).table.get(vpn) {
             Some(e) if e.order > 0 => u32::from(e.order),
-            _ => return,
+            _ => return false,
         };
         let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
         self.keep_census(asid);
-        self.spaces[asid.0 as usize].table.set_order(group, 0);
+        let smaller = self.memory.reservations.split_from(order);
+        self.spaces[asid.0 as usize].table.set_order(group, smaller as u8);
         self.memory.counts.demotions += 1;
         self.change(asid, group, What::Demoted);
+        true
     }
 }

@@ -14,6 +14,8 @@ const SMALL: &[(&str, &str)] = &[
     ("two-size", "large=64K,large_object=64K"),
     ("eager", "max_order=8"),
     ("perforated", "perforated_free=0.5"),
+    ("navarro", "nav_sizes=1+4+16"),
+    ("freebsd", "fbr_pages=16"),
     ("utopia", "uto_size=128K,uto_size_2m=none,uto_ways=4,thp_size=64K,khugepaged=8,max_ptes_none=15"),
 ];
 

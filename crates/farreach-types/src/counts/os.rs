@@ -1,6 +1,6 @@
 //! What an operating system counts, and the state of its memory.
 
-use super::GuestOsCounts;
+use super::{GuestOsCounts, OwnCounts};
 use serde::{Deserialize, Serialize};
 
 /// What one operating-system policy counted. Shared by the designs that run on it.
@@ -139,6 +139,9 @@ pub struct OsCounts {
     /// UTO-6).
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub restseg_moves: u64,
+    /// What the placement policy counts itself; absent where it counted nothing.
+    #[serde(default, skip_serializing_if = "OwnCounts::is_empty")]
+    pub policy: OwnCounts,
     /// What a recorded system did with its own page tables.
     #[serde(default, skip_serializing_if = "GuestOsCounts::is_empty")]
     pub guest: GuestOsCounts,

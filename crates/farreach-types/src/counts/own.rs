@@ -49,6 +49,12 @@ impl PartialEq for OwnCounts {
 
 impl Eq for OwnCounts {}
 
+impl FromIterator<(String, u64)> for OwnCounts {
+    fn from_iter<T: IntoIterator<Item = (String, u64)>>(counts: T) -> OwnCounts {
+        OwnCounts(counts.into_iter().collect())
+    }
+}
+
 impl From<BTreeMap<String, u64>> for OwnCounts {
     fn from(counts: BTreeMap<String, u64>) -> OwnCounts {
         OwnCounts(counts.into_iter().collect())
