@@ -49,8 +49,7 @@ pub fn simulate(
 ) -> Result<(Vec<Simulated>, RunResult, Option<Early>)> {
     let Work { settings, system, .. } = work;
     let (apart, together): (Vec<Change>, Vec<Change>) = all.iter().cloned().partition(|change| change.recorded_apart);
-    let (mut result, mut early) =
-        pass(work, &together, &recording(settings, &Change::default()), &[], |_| {}, listen)?;
+    let (mut result, mut early) = pass(work, &together, &recording(settings, &Change::default()), &[], |_| {}, listen)?;
     let mut counted: Vec<(String, MachineResult)> =
         together.iter().map(|c| c.name.clone()).zip(std::mem::take(&mut result.machines)).collect();
     for change in apart {
@@ -68,16 +67,15 @@ pub fn simulate(
         let one = std::slice::from_ref(&change);
         let mut asked = change.pool.map(|(page, _)| pool::Asked::new(page));
         let follow = |batch: &Batch| asked.iter_mut().for_each(|asked| asked.follow(batch));
-        let (one, ended) =
-            match pass(work, one, &recording(settings, &change), &change.arguments, follow, listen) {
-                Ok(passed) => passed,
-                // The other rows took minutes, and are as good without this one.
-                Err(error) => {
-                    let why = format!("it cannot be recorded with the change: {}", error);
-                    left_out.push(LeftOut { change: change.words, why });
-                    continue;
-                }
-            };
+        let (one, ended) = match pass(work, one, &recording(settings, &change), &change.arguments, follow, listen) {
+            Ok(passed) => passed,
+            // The other rows took minutes, and are as good without this one.
+            Err(error) => {
+                let why = format!("it cannot be recorded with the change: {}", error);
+                left_out.push(LeftOut { change: change.words, why });
+                continue;
+            }
+        };
         if let Some(ended) = ended {
             let why = format!("{} while it was recorded with the change", ended.words());
             left_out.push(LeftOut { change: change.words, why });
@@ -131,8 +129,13 @@ fn pass(
 ) -> Result<(RunResult, Option<Early>)> {
     let Work { settings, load, sample, .. } = work;
     let specs: Vec<MachineSpec> = changes.iter().map(|change| spec(settings, change)).collect::<Result<_>>()?;
-    let options =
-        Options { limit: settings.limit, sample, threads: settings.threads, ahead: room::ahead(AHEAD), ..Options::default() };
+    let options = Options {
+        limit: settings.limit,
+        sample,
+        threads: settings.threads,
+        ahead: room::ahead(AHEAD),
+        ..Options::default()
+    };
     let mut lab = Lab::new(specs, options)?;
     let each = |batch: Batch| {
         follow(&batch);

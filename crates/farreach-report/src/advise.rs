@@ -81,7 +81,10 @@ pub fn table(result: &AdviceResult, width: usize) -> String {
         out += &format!("Stopped early ({}): costs are of that part, in cycles.\n", clean(stopped));
     }
     if let Some(windows) = &result.windows {
-        out += &format!("{} Misses are estimates; --exact simulates all.\n", sampled_windows(windows, result.instructions));
+        out += &format!(
+            "{} Misses are estimates; --exact simulates all.\n",
+            sampled_windows(windows, result.instructions)
+        );
     }
     out.push('\n');
     out += &grid(result, width);

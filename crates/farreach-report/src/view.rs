@@ -1,7 +1,9 @@
 //! Values that all readable reports derive from a result: the baseline, ratios, and text made safe to show.
 
 use super::format::{clean, count, rate};
-use farreach_types::counts::{ContiguityResult, MachineResult, PageSizeResult, RunResult, WatchResult, WindowUse, Workload};
+use farreach_types::counts::{
+    ContiguityResult, MachineResult, PageSizeResult, RunResult, WatchResult, WindowUse, Workload,
+};
 use farreach_types::plural::with_noun;
 
 /// Name of the design that others are compared with.

@@ -11,11 +11,11 @@ use super::super::instance::TlbInstance;
 use super::super::options::Sample;
 use super::super::traps::Estimate;
 use super::Engine;
+use farreach_hw::tlb::Lookup;
 use farreach_types::Error;
 use farreach_types::addr::{Asid, Vpn, owner};
 use farreach_types::counts::{MissEstimate, TlbCounts, WindowUse};
 use farreach_types::event::Kind;
-use farreach_hw::tlb::Lookup;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
@@ -63,11 +63,8 @@ pub struct Sampling {
 
 impl Sampling {
     pub fn new(sample: Sample, seed: u64, designs: usize) -> Sampling {
-        let none = Windows {
-            instructions: Vec::new(),
-            misses: vec![Vec::new(); designs],
-            sums: vec![Value::Null; designs],
-        };
+        let none =
+            Windows { instructions: Vec::new(), misses: vec![Vec::new(); designs], sums: vec![Value::Null; designs] };
         Sampling {
             sample,
             chooses: Pcg64Mcg::seed_from_u64(seed),
@@ -101,7 +98,9 @@ impl Sampling {
         let sums: Vec<Value> = designs
             .iter()
             .zip(&self.begun.1)
-            .map(|(design, before)| combined(&json(&design.counts()), before, &|now, before| now.saturating_sub(before)))
+            .map(|(design, before)| {
+                combined(&json(&design.counts()), before, &|now, before| now.saturating_sub(before))
+            })
             .collect();
         let misses = sums.iter().map(|sum| vec![sum["misses"].as_u64().unwrap_or(0)]).collect();
         Windows { instructions: vec![now - self.begun.0], misses, sums }
@@ -190,8 +189,11 @@ fn combined(a: &Value, b: &Value, how: &dyn Fn(u64, u64) -> u64) -> Value {
     match (a, b) {
         (Value::Object(a), b) => {
             let more = b.as_object().into_iter().flatten().filter(|(key, _)| !a.contains_key(*key));
-            let mine = a.iter().map(|(key, value)| (key.clone(), combined(value, b.get(key).unwrap_or(&Value::Null), how)));
-            Value::Object(mine.chain(more.map(|(key, value)| (key.clone(), combined(&Value::Null, value, how)))).collect())
+            let mine =
+                a.iter().map(|(key, value)| (key.clone(), combined(value, b.get(key).unwrap_or(&Value::Null), how)));
+            Value::Object(
+                mine.chain(more.map(|(key, value)| (key.clone(), combined(&Value::Null, value, how)))).collect(),
+            )
         }
         (Value::Null, Value::Object(b)) => {
             Value::Object(b.iter().map(|(key, value)| (key.clone(), combined(&Value::Null, value, how))).collect())
@@ -199,7 +201,9 @@ fn combined(a: &Value, b: &Value, how: &dyn Fn(u64, u64) -> u64) -> Value {
         (Value::Array(a), b) => Value::Array(
             a.iter().enumerate().map(|(i, value)| combined(value, b.get(i).unwrap_or(&Value::Null), how)).collect(),
         ),
-        (Value::Null, Value::Array(b)) => Value::Array(b.iter().map(|value| combined(&Value::Null, value, how)).collect()),
+        (Value::Null, Value::Array(b)) => {
+            Value::Array(b.iter().map(|value| combined(&Value::Null, value, how)).collect())
+        }
         (a, b) if a.is_u64() || b.is_u64() => how(a.as_u64().unwrap_or(0), b.as_u64().unwrap_or(0)).into(),
         (Value::Null, b) => b.clone(),
         (a, _) => a.clone(),

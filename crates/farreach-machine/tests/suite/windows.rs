@@ -71,8 +71,7 @@ fn a_plain_model_that_sees_the_windows_alone_counts_the_same() {
         // A window at the end counts if half of it was there.
         let there = |window: &&u64| window.saturating_mul(WINDOW) + WINDOW / 2 <= references;
         let whole = windows.iter().skip(1).filter(there).count();
-        let seen: u64 =
-            windows[1..=whole].iter().map(|window| (references - window * WINDOW).min(WINDOW)).sum();
+        let seen: u64 = windows[1..=whole].iter().map(|window| (references - window * WINDOW).min(WINDOW)).sum();
         let rest = references.saturating_sub(WINDOW) as f64;
         let others: f64 = misses[1..=whole].iter().sum();
         let estimate = misses[0] + (others * rest / (seen.max(1) as f64)).round();

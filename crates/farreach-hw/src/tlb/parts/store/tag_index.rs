@@ -252,7 +252,8 @@ mod tests {
         let (mut dice, mut known, mut none) = (3u64, 0, 0);
         for _ in 0..20_000 {
             dice = dice.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            let (slot, asid, order) = ((dice >> 40) as u32 % 64, Asid((dice >> 50) as u32 % 2), [0, 2, 9][(dice >> 60) as usize % 3]);
+            let (slot, asid, order) =
+                ((dice >> 40) as u32 % 64, Asid((dice >> 50) as u32 % 2), [0, 2, 9][(dice >> 60) as usize % 3]);
             if tags.remove(&slot).is_some() {
                 index.remove(slot);
             } else {
