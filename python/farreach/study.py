@@ -36,6 +36,7 @@ class _Settings(NamedTuple):
     threads: int
     plain: bool
     progress: Optional[Callable[[int, int], Any]]
+    sample: Optional[int]
 
 
 class _Program(NamedTuple):
@@ -71,15 +72,18 @@ def _settings(
     threads: int,
     plain: bool,
     progress: Progress,
+    sample: Optional[int] = None,
 ) -> _Settings:
     if not is_whole(threads, 0, 4096):
         raise ValueError(f"threads = {threads!r} is not allowed: a whole number from 0 to 4096 is")
     if not isinstance(plain, bool):
         raise ValueError(f"plain = {plain!r} is not allowed: True or False is")
+    if sample is not None and not is_whole(sample, 2, 1000):
+        raise ValueError(f"sample = {sample!r} is not allowed: a whole number from 2 to 1000 is")
     if not (callable(progress) or isinstance(progress, bool)):
         raise ValueError(f"progress = {progress!r} is not allowed: True, False or a function is")
     number, bytes_of = count_of("limit", limit), size_of("align", align)
-    return _Settings(number, seed_of(seed), bytes_of, int(threads), plain, _shown(progress))
+    return _Settings(number, seed_of(seed), bytes_of, int(threads), plain, _shown(progress), sample)
 
 
 def run(
@@ -92,6 +96,7 @@ def run(
     threads: int = 0,
     plain: bool = False,
     progress: Progress = False,
+    sample: Optional[int] = None,
     cwd: Optional[PathLike] = None,
     stdin: Optional[PathLike] = None,
     stdout: Optional[PathLike] = None,
@@ -109,6 +114,8 @@ def run(
             The result is the same on any number.
         plain: without shortcuts: every design is asked at every lookup. Slow, same result.
         progress: True for a line on standard error, or a function of instructions and references so far.
+        sample: simulate one of so many windows of a million instructions, and estimate what is counted of TLBs, with
+            the standard error of misses. Faults and memory are exact.
         cwd: directory in which the program starts.
         stdin: file that is its standard input.
         stdout: file that its standard output goes to.
@@ -126,7 +133,7 @@ def run(
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", os.fspath(cwd))
     places = (os.fspath(path) if path is not None else None for path in (cwd, stdin, stdout))
     program = _Program(words, _command.tool_dir(), *places)
-    settings = _settings(limit, seed, align, threads, plain, progress)
+    settings = _settings(limit, seed, align, threads, plain, progress, sample)
     report, status = _core.run(program, shlex.join(words), [m._tuple() for m in listed(machines)], settings)
     result = Result(report)
     result.status = status
@@ -143,6 +150,7 @@ def simulate(
     threads: int = 0,
     plain: bool = False,
     progress: Progress = False,
+    sample: Optional[int] = None,
 ) -> Result:
     """Compares machines on a trace, a kernel, or references of your own.
 
@@ -158,7 +166,7 @@ def simulate(
         SimulationError: a machine cannot go on.
     """
     source, label = source_of(trace)
-    settings = _settings(limit, seed, align, threads, plain, progress)
+    settings = _settings(limit, seed, align, threads, plain, progress, sample)
     return Result(_core.simulate(source, label, [m._tuple() for m in listed(machines)], settings))
 
 

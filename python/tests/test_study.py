@@ -257,3 +257,16 @@ def test_the_command_is_the_packages_own():
     assert version == farreach.__version__
     words = [sys.executable, "-m", "farreach", "nothing"]
     assert subprocess.run(words, capture_output=True).returncode == 2
+
+
+def test_a_sample_says_how_sure_it_is():
+    whole = farreach.simulate("workload:gups", ["t94/single", "today/zen3"], limit="20M")
+    part = farreach.simulate("workload:gups", ["t94/single", "today/zen3"], limit="20M", sample=4)
+    for one, all_of_it in zip(part.to_dict()["machines"], whole.to_dict()["machines"]):
+        assert one["estimate"]["standard_error"] > 0
+        assert abs(one["counts"]["misses"] - all_of_it["counts"]["misses"]) < 0.2 * all_of_it["counts"]["misses"]
+        assert one["memory"] == all_of_it["memory"]
+    assert part.to_dict()["workload"]["windows"]["one_in"] == 4 and "windows" not in whole.to_dict()["workload"]
+    for bad in [1, 1001, 2.5, "8"]:
+        with pytest.raises(ValueError, match="a whole number from 2 to 1000"):
+            farreach.simulate("workload:gups", limit="1M", sample=bad)

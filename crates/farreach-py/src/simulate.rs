@@ -9,7 +9,7 @@ use crate::traces::{FromIterator, open};
 use farreach::counts::{MachineResult, RecorderLimit};
 use farreach::event::Batch;
 use farreach::trace::Relocator;
-use farreach::{Lab, Options, PageLab, Progress};
+use farreach::{Lab, Options, PageLab, Progress, Sample};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -25,6 +25,8 @@ pub struct Settings {
     pub plain: bool,
     /// Called with instructions and references so far.
     pub progress: Option<Py<PyAny>>,
+    /// One in so many windows is simulated.
+    pub sample: Option<u32>,
 }
 
 impl Settings {
@@ -36,7 +38,8 @@ impl Settings {
             false => std::thread::available_parallelism().map_or(1, usize::from),
         };
         let threads = if self.threads == 0 { all() } else { self.threads };
-        Options { limit: self.limit, seed: self.seed, twice: false, plain: self.plain, threads, ahead: 0 }
+        let sample = self.sample.map(Sample::one_in);
+        Options { limit: self.limit, sample, seed: self.seed, twice: false, plain: self.plain, threads, ahead: 0 }
     }
 
     pub fn relocator(&self) -> PyResult<Option<Relocator>> {

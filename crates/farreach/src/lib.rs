@@ -28,7 +28,9 @@
 //! It has no code of its own: it only re-exports.
 #![forbid(unsafe_code)]
 
-pub use farreach_machine::{Hardware, Lab, MachineSpec, Options, PAGE_SIZES, PRESETS, PageLab, Preset, Progress};
+pub use farreach_machine::{
+    Hardware, Lab, MachineSpec, Options, PAGE_SIZES, PRESETS, PageLab, Preset, Progress, Sample,
+};
 pub use farreach_report::Report;
 pub use farreach_types::{Error, Result, addr, count, counts, event, params, translation};
 
