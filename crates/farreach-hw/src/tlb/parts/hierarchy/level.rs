@@ -20,8 +20,9 @@ use std::ops::Range;
 const FORM: &str =
     "arrays such as 4K:64/4+2M:32/4+1G:4 (sizes that share an array joined by |, entries, /ways if in sets)";
 const MAX_ENTRIES: u64 = 65536;
-/// Largest order of entries whose fill is told at once that it covers no other: 2 MB. Larger ones are filled rarely.
-const LARGEST_COUNTED: u8 = 9;
+/// Largest order of entries whose fill is told at once that it covers no other: those that coalescing makes, of which
+/// most fills are. For 2 MB it costs more at each fill of a base page than it spares.
+const LARGEST_COUNTED: u8 = 6;
 
 /// One translation for an aligned group of `2^order` pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
