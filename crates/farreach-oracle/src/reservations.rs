@@ -178,6 +178,66 @@ pub enum Failed {
     Full,
 }
 
+/// What both policies make of events that concern a range, in terms of what each does for a superpage, a page and a leaf.
+pub trait Policy {
+    /// Objects, mappings, page tables, frames.
+    fn world(&mut self) -> &mut World;
+    /// One step of demotion of the superpage that begins here.
+    fn demote(&mut self, process: u32, first: u64);
+    /// A page of an object loses its frame.
+    fn free(&mut self, object: usize, page: u64);
+    /// The leaf that begins here gets other rights.
+    fn change_rights(&mut self, process: u32, first: u64, rights: u8);
+    /// Panics where an invariant is broken.
+    fn verify(&self);
+    /// Maps pages of an object, where nothing is mapped.
+    fn map(&mut self, process: u32, vpn: u64, object: usize, pages: Range<u64>, rights: u8);
+    /// A process touches a page.
+    ///
+    /// # Errors
+    ///
+    /// If it may not, or no frame is left.
+    fn touch(&mut self, process: u32, vpn: u64, access: Access) -> Result<Touched, Failed>;
+
+    /// A new object with these pages; its number.
+    fn object(&mut self, kind: Kind, grows: Grows, pages: Range<u64>) -> usize {
+        self.world().object(kind, grows, pages)
+    }
+
+    /// Unmaps all that a process maps in a range (NAV-8, FBR-9, OJ-2).
+    fn unmap(&mut self, process: u32, range: Range<u64>) {
+        assert!(!range.is_empty(), "{range:?}");
+        while let Some(first) = self.world().straddler(process, &range, None) {
+            self.demote(process, first);
+        }
+        for (object, page) in self.world().detach(process, &range) {
+            self.free(object, page);
+        }
+        self.verify();
+    }
+
+    /// A process ends.
+    fn exit(&mut self, process: u32) {
+        self.unmap(process, 0..u64::MAX);
+    }
+
+    /// All that a process maps in a range gets these rights (NAV-8, FBR-9, OJ-3, OJ-26).
+    fn protect(&mut self, process: u32, range: Range<u64>, rights: u8) {
+        assert!(!range.is_empty(), "{range:?}");
+        while let Some(first) = self.world().straddler(process, &range, Some(rights)) {
+            self.demote(process, first);
+        }
+        let world = self.world();
+        world.cut(process, &range);
+        world.mappings_in(process, &range).for_each(|mapping| mapping.rights = rights);
+        world.merge();
+        for first in world.leaves_in(process, &range) {
+            self.change_rights(process, first, rights);
+        }
+        self.verify();
+    }
+}
+
 /// The aligned run of `size` pages around one.
 fn group(page: u64, size: u64) -> Range<u64> {
     let first = page - page % size;

@@ -99,17 +99,6 @@ impl FreeBsd {
         self.now += ms;
     }
 
-    /// A new object with these pages; its number.
-    pub fn object(&mut self, kind: Kind, grows: Grows, pages: Range<u64>) -> usize {
-        self.world.object(kind, grows, pages)
-    }
-
-    /// Maps pages of an object, where nothing is mapped: privately if it is anonymous, otherwise shared.
-    pub fn map(&mut self, process: u32, vpn: u64, object: usize, pages: Range<u64>, rights: u8) {
-        let private = self.world.objects[object].kind == Kind::Anonymous;
-        self.enter_map(Mapping { process, vpn, object, pages, rights, private, copies: false });
-    }
-
     /// Maps pages of a file, or of shared memory, such that stores copy (FBR-10).
     pub fn map_private(&mut self, process: u32, vpn: u64, object: usize, pages: Range<u64>, rights: u8) {
         self.enter_map(Mapping { process, vpn, object, pages, rights, private: true, copies: true });
@@ -141,77 +130,6 @@ impl FreeBsd {
         self.enter_map(Mapping { vpn, object, pages, copies: false, ..mapping });
     }
 
-    /// A process touches a page.
-    ///
-    /// # Errors
-    ///
-    /// If it may not, or no frame is left.
-    pub fn touch(&mut self, process: u32, vpn: u64, access: Access) -> Result<Touched, Failed> {
-        let mapping = self.world.mapping(process, vpn).ok_or(Failed::Unmapped)?;
-        if mapping.rights & access.right() == 0 {
-            return Err(Failed::Denied);
-        }
-        let store = access == Access::Store;
-        let fault = match self.world.leaf(process, vpn) {
-            None => Fault::Missing,
-            Some((_, leaf)) if store && !leaf.writable => Fault::Write,
-            Some(_) => Fault::None,
-        };
-        let done = match fault {
-            Fault::None => {
-                if store {
-                    self.set_dirty(process, vpn);
-                }
-                Ok(())
-            }
-            Fault::Missing | Fault::Write => self.fault(process, vpn, store),
-        };
-        self.verify();
-        done?;
-        match fault {
-            Fault::None => {}
-            Fault::Missing => self.add("faults"),
-            Fault::Write => self.add("write_faults"),
-        }
-        let (first, leaf) = self.world.leaf(process, vpn).expect("it was mapped");
-        Ok(Touched { frame: leaf.frame + (vpn - first), order: leaf.order, fault })
-    }
-
-    /// Unmaps all that a process maps in a range (FBR-9, OJ-2).
-    pub fn unmap(&mut self, process: u32, range: Range<u64>) {
-        assert!(!range.is_empty(), "{range:?}");
-        while let Some(first) = self.world.straddler(process, &range, None) {
-            self.demote(process, first);
-        }
-        for (object, page) in self.world.detach(process, &range) {
-            self.free(object, page);
-        }
-        self.verify();
-    }
-
-    /// A process ends.
-    pub fn exit(&mut self, process: u32) {
-        self.unmap(process, 0..u64::MAX);
-    }
-
-    /// All that a process maps in a range gets these rights (FBR-9, OJ-3, OJ-26).
-    pub fn protect(&mut self, process: u32, range: Range<u64>, rights: u8) {
-        assert!(!range.is_empty(), "{range:?}");
-        while let Some(first) = self.world.straddler(process, &range, Some(rights)) {
-            self.demote(process, first);
-        }
-        self.world.cut(process, &range);
-        self.world.mappings_in(process, &range).for_each(|mapping| mapping.rights = rights);
-        self.world.merge();
-        for first in self.world.leaves_in(process, &range) {
-            let leaf = self.world.leaves.get_mut(&(process, first)).expect("a leaf");
-            leaf.rights = rights;
-            leaf.writable &= rights & WRITE != 0;
-            leaf.dirty &= leaf.writable;
-        }
-        self.verify();
-    }
-
     /// FBR-10: a new process with what the parent has (OJ-27).
     pub fn fork(&mut self, parent: u32, child: u32) {
         let mappings = self.world.mappings.clone();
@@ -231,13 +149,6 @@ impl FreeBsd {
             self.world.leaves.insert((child, first), copy);
         }
         self.verify();
-    }
-
-    /// The invariants that [`World::check`] says, and FBR-5: the queue has what is partly populated, and once.
-    fn verify(&self) {
-        if let Err(broken) = self.check() {
-            panic!("{broken}");
-        }
     }
 
     /// What every event looks at.
@@ -399,10 +310,85 @@ impl FreeBsd {
         let leaf = self.world.leaves.get_mut(&(process, vpn)).expect("an entry");
         leaf.writable &= leaf.dirty;
     }
+}
+
+impl Policy for FreeBsd {
+    fn world(&mut self) -> &mut World {
+        &mut self.world
+    }
 
     /// FBR-9.
     fn demote(&mut self, process: u32, first: u64) {
         self.world.split(process, first, 0);
         self.add("demotions");
+    }
+
+    /// The invariants that [`World::check`] says, and FBR-5: the queue has what is partly populated, and once.
+    fn verify(&self) {
+        if let Err(broken) = self.check() {
+            panic!("{broken}");
+        }
+    }
+
+    /// A page loses its frame (OJ-2, FBR-5).
+    fn free(&mut self, object: usize, page: u64) {
+        let resident = self.world.objects[object].resident.remove(&page).expect("a page with a frame");
+        let Some(key) = self.world.reservation(object, page).map(|r| (r.object, r.first)) else {
+            return self.world.buddy.release(resident.frame, 0);
+        };
+        let r = self.world.reservations.get_mut(&key).expect("a reservation");
+        r.used.remove(&page);
+        if !r.used.is_empty() {
+            return self.move_in_queue(key);
+        }
+        let frame = r.frame;
+        self.world.reservations.remove(&key);
+        self.queue.retain(|other| *other != key);
+        self.world.buddy.release(frame, self.n.ilog2());
+        self.add("freed");
+    }
+
+    fn change_rights(&mut self, process: u32, first: u64, rights: u8) {
+        let leaf = self.world.leaves.get_mut(&(process, first)).expect("a leaf");
+        leaf.rights = rights;
+        leaf.writable &= rights & WRITE != 0;
+        leaf.dirty &= leaf.writable;
+    }
+
+    /// Maps pages of an object, where nothing is mapped: privately if it is anonymous, otherwise shared.
+    fn map(&mut self, process: u32, vpn: u64, object: usize, pages: Range<u64>, rights: u8) {
+        let private = self.world.objects[object].kind == Kind::Anonymous;
+        self.enter_map(Mapping { process, vpn, object, pages, rights, private, copies: false });
+    }
+
+    fn touch(&mut self, process: u32, vpn: u64, access: Access) -> Result<Touched, Failed> {
+        let mapping = self.world.mapping(process, vpn).ok_or(Failed::Unmapped)?;
+        if mapping.rights & access.right() == 0 {
+            return Err(Failed::Denied);
+        }
+        let store = access == Access::Store;
+        let fault = match self.world.leaf(process, vpn) {
+            None => Fault::Missing,
+            Some((_, leaf)) if store && !leaf.writable => Fault::Write,
+            Some(_) => Fault::None,
+        };
+        let done = match fault {
+            Fault::None => {
+                if store {
+                    self.set_dirty(process, vpn);
+                }
+                Ok(())
+            }
+            Fault::Missing | Fault::Write => self.fault(process, vpn, store),
+        };
+        self.verify();
+        done?;
+        match fault {
+            Fault::None => {}
+            Fault::Missing => self.add("faults"),
+            Fault::Write => self.add("write_faults"),
+        }
+        let (first, leaf) = self.world.leaf(process, vpn).expect("it was mapped");
+        Ok(Touched { frame: leaf.frame + (vpn - first), order: leaf.order, fault })
     }
 }

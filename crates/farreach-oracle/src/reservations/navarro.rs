@@ -80,89 +80,9 @@ impl Navarro {
         *self.counts.entry((name, size)).or_default() += 1;
     }
 
-    /// A new object with these pages; its number.
-    pub fn object(&mut self, kind: Kind, grows: Grows, pages: Range<u64>) -> usize {
-        self.world.object(kind, grows, pages)
-    }
-
-    /// Maps pages of an object, where nothing is mapped.
-    pub fn map(&mut self, process: u32, vpn: u64, object: usize, pages: Range<u64>, rights: u8) {
-        self.world.map(Mapping { process, vpn, object, pages, rights, private: false, copies: false });
-        self.verify();
-    }
-
     /// A growing object grows at its end, as far as a process maps it: with the mapping around a page.
     pub fn grow(&mut self, process: u32, vpn: u64, pages: u64) {
         self.world.grow(process, vpn, pages);
-        self.verify();
-    }
-
-    /// A process touches a page.
-    ///
-    /// # Errors
-    ///
-    /// If it may not, or no frame is left.
-    pub fn touch(&mut self, process: u32, vpn: u64, access: Access) -> Result<Touched, Failed> {
-        let mapping = self.world.mapping(process, vpn).ok_or(Failed::Unmapped)?.clone();
-        if mapping.rights & access.right() == 0 {
-            return Err(Failed::Denied);
-        }
-        let store = access == Access::Store;
-        let fault = match self.world.leaf(process, vpn) {
-            None => {
-                let missing = self.missing(&mapping, vpn, store);
-                self.verify();
-                missing?;
-                Fault::Missing
-            }
-            Some((_, leaf)) if store && !leaf.writable => {
-                self.first_store(process, vpn);
-                Fault::Write
-            }
-            Some((first, leaf)) => {
-                self.world.leaves.insert((process, first), Leaf { dirty: leaf.dirty || store, ..leaf });
-                Fault::None
-            }
-        };
-        self.verify();
-        let (first, leaf) = self.world.leaf(process, vpn).expect("it was mapped");
-        Ok(Touched { frame: leaf.frame + (vpn - first), order: leaf.order, fault })
-    }
-
-    /// Unmaps all that a process maps in a range (NAV-8, OJ-2).
-    pub fn unmap(&mut self, process: u32, range: Range<u64>) {
-        assert!(!range.is_empty(), "{range:?}");
-        while let Some(first) = self.world.straddler(process, &range, None) {
-            self.demote(process, first);
-        }
-        for (object, page) in self.world.detach(process, &range) {
-            self.free(object, page);
-        }
-        self.verify();
-    }
-
-    /// A process ends.
-    pub fn exit(&mut self, process: u32) {
-        self.unmap(process, 0..u64::MAX);
-    }
-
-    /// All that a process maps in a range gets these rights (NAV-8, OJ-3).
-    pub fn protect(&mut self, process: u32, range: Range<u64>, rights: u8) {
-        assert!(!range.is_empty(), "{range:?}");
-        while let Some(first) = self.world.straddler(process, &range, Some(rights)) {
-            self.demote(process, first);
-        }
-        self.world.cut(process, &range);
-        self.world.mappings_in(process, &range).for_each(|mapping| mapping.rights = rights);
-        self.world.merge();
-        for first in self.world.leaves_in(process, &range) {
-            let ruled = self.ruled(self.world.mapping(process, first).expect("a leaf has one").object);
-            let leaf = self.world.leaves.get_mut(&(process, first)).expect("a leaf");
-            if leaf.rights != rights {
-                leaf.rights = rights;
-                leaf.writable = rights & WRITE != 0 && (!ruled || leaf.dirty);
-            }
-        }
         self.verify();
     }
 
@@ -172,13 +92,6 @@ impl Navarro {
         by_time.sort_by_key(|r| (r.time, r.first));
         let list = |k| by_time.iter().filter(|r| self.largest_free(r) == k).map(|r| (r.object, r.first)).collect();
         (0..self.sizes.len() - 1).map(list).collect()
-    }
-
-    /// The invariants that [`World::check`] says.
-    fn verify(&self) {
-        if let Err(broken) = self.world.check() {
-            panic!("{broken}");
-        }
     }
 
     fn ruled(&self, object: usize) -> bool {
@@ -344,14 +257,6 @@ impl Navarro {
             && (0..size).all(like)
     }
 
-    /// NAV-8, one step.
-    fn demote(&mut self, process: u32, first: u64) {
-        let size = 1 << self.world.leaves[&(process, first)].order;
-        let k = self.sizes.iter().position(|&other| other == size).expect("a size");
-        self.world.split(process, first, self.sizes[k - 1].ilog2());
-        self.add("demotions", size);
-    }
-
     /// NAV-9: a store through a clean leaf.
     fn first_store(&mut self, process: u32, vpn: u64) {
         self.add("write_faults", 0);
@@ -361,6 +266,20 @@ impl Navarro {
         let leaf = self.world.leaves.get_mut(&(process, vpn)).expect("a base page");
         (leaf.writable, leaf.dirty) = (true, true);
         self.promote(process, vpn);
+    }
+}
+
+impl Policy for Navarro {
+    fn world(&mut self) -> &mut World {
+        &mut self.world
+    }
+
+    /// NAV-8, one step.
+    fn demote(&mut self, process: u32, first: u64) {
+        let size = 1 << self.world.leaves[&(process, first)].order;
+        let k = self.sizes.iter().position(|&other| other == size).expect("a size");
+        self.world.split(process, first, self.sizes[k - 1].ilog2());
+        self.add("demotions", size);
     }
 
     /// OJ-2, OJ-13.
@@ -376,5 +295,53 @@ impl Navarro {
             self.world.reservations.remove(&key);
             self.world.buddy.release(frame, size.ilog2());
         }
+    }
+
+    /// The invariants that [`World::check`] says.
+    fn verify(&self) {
+        if let Err(broken) = self.world.check() {
+            panic!("{broken}");
+        }
+    }
+
+    fn change_rights(&mut self, process: u32, first: u64, rights: u8) {
+        let ruled = self.ruled(self.world.mapping(process, first).expect("a leaf has one").object);
+        let leaf = self.world.leaves.get_mut(&(process, first)).expect("a leaf");
+        if leaf.rights != rights {
+            leaf.rights = rights;
+            leaf.writable = rights & WRITE != 0 && (!ruled || leaf.dirty);
+        }
+    }
+
+    fn map(&mut self, process: u32, vpn: u64, object: usize, pages: Range<u64>, rights: u8) {
+        self.world.map(Mapping { process, vpn, object, pages, rights, private: false, copies: false });
+        self.verify();
+    }
+
+    fn touch(&mut self, process: u32, vpn: u64, access: Access) -> Result<Touched, Failed> {
+        let mapping = self.world.mapping(process, vpn).ok_or(Failed::Unmapped)?.clone();
+        if mapping.rights & access.right() == 0 {
+            return Err(Failed::Denied);
+        }
+        let store = access == Access::Store;
+        let fault = match self.world.leaf(process, vpn) {
+            None => {
+                let missing = self.missing(&mapping, vpn, store);
+                self.verify();
+                missing?;
+                Fault::Missing
+            }
+            Some((_, leaf)) if store && !leaf.writable => {
+                self.first_store(process, vpn);
+                Fault::Write
+            }
+            Some((first, leaf)) => {
+                self.world.leaves.insert((process, first), Leaf { dirty: leaf.dirty || store, ..leaf });
+                Fault::None
+            }
+        };
+        self.verify();
+        let (first, leaf) = self.world.leaf(process, vpn).expect("it was mapped");
+        Ok(Touched { frame: leaf.frame + (vpn - first), order: leaf.order, fault })
     }
 }

@@ -87,7 +87,7 @@ impl FreeBsd {
     }
 
     /// FBR-5: if a tick has passed.
-    fn move_in_queue(&mut self, key: (usize, u64)) {
+    pub(super) fn move_in_queue(&mut self, key: (usize, u64)) {
         let r = self.world.reservations.get_mut(&key).expect("a reservation");
         let queued = self.queue.contains(&key);
         if !queued || self.now > r.time {
@@ -95,23 +95,5 @@ impl FreeBsd {
             self.queue.retain(|other| *other != key);
             self.queue.push_back(key);
         }
-    }
-
-    /// A page loses its frame (OJ-2, FBR-5).
-    pub(super) fn free(&mut self, object: usize, page: u64) {
-        let resident = self.world.objects[object].resident.remove(&page).expect("a page with a frame");
-        let Some(key) = self.world.reservation(object, page).map(|r| (r.object, r.first)) else {
-            return self.world.buddy.release(resident.frame, 0);
-        };
-        let r = self.world.reservations.get_mut(&key).expect("a reservation");
-        r.used.remove(&page);
-        if !r.used.is_empty() {
-            return self.move_in_queue(key);
-        }
-        let frame = r.frame;
-        self.world.reservations.remove(&key);
-        self.queue.retain(|other| *other != key);
-        self.world.buddy.release(frame, self.n.ilog2());
-        self.add("freed");
     }
 }

@@ -4,24 +4,6 @@ use super::*;
 use crate::dice::{Dice, seeds};
 use crate::reservations::freebsd::{Checks, FreeBsd};
 
-/// An object that process 1 maps wholly, at an aligned address of its own.
-fn mapped(model: &mut FreeBsd, kind: Kind, grows: Grows, pages: u64) -> (usize, u64) {
-    let object = model.object(kind, grows, 0..pages);
-    let at = object as u64 * 1024;
-    model.map(1, at, object, 0..pages, RW);
-    (object, at)
-}
-
-fn touch(model: &mut FreeBsd, vpn: u64, access: Access) -> u64 {
-    model.touch(1, vpn, access).expect("a frame").frame
-}
-
-fn touch_all(model: &mut FreeBsd, vpns: Range<u64>, access: Access) {
-    for vpn in vpns {
-        touch(model, vpn, access);
-    }
-}
-
 /// Promotions, failures, demotions, mapped at once.
 fn steps(model: &FreeBsd) -> [u64; 4] {
     ["promotions", "failures", "demotions", "mapped_at_once"].map(|name| model.count(name))

@@ -8,24 +8,6 @@ fn model(frames: u64, dirty_rule: DirtyRule) -> Navarro {
     Navarro::new(&[1, 4, 16], frames, dirty_rule)
 }
 
-/// An object that process 1 maps wholly, at an aligned address of its own.
-fn mapped(model: &mut Navarro, kind: Kind, grows: Grows, pages: u64) -> (usize, u64) {
-    let object = model.object(kind, grows, 0..pages);
-    let at = object as u64 * 1024;
-    model.map(1, at, object, 0..pages, RW);
-    (object, at)
-}
-
-fn touch(model: &mut Navarro, vpn: u64, access: Access) -> u64 {
-    model.touch(1, vpn, access).expect("a frame").frame
-}
-
-fn touch_all(model: &mut Navarro, vpns: Range<u64>, access: Access) {
-    for vpn in vpns {
-        touch(model, vpn, access);
-    }
-}
-
 /// Promotions to 4 and to 16, and demotion steps from 4 and from 16.
 fn steps(model: &Navarro) -> [u64; 4] {
     [("promotions", 4), ("promotions", 16), ("demotions", 4), ("demotions", 16)].map(|(name, n)| model.count(name, n))

@@ -9,7 +9,7 @@ use super::*;
 use farreach_oracle::dice::{Dice, seeds};
 use farreach_oracle::reservations::freebsd::FreeBsd;
 use farreach_oracle::reservations::navarro::{DirtyRule, Navarro, Preempt};
-use farreach_oracle::reservations::{Access, EXEC, Failed, Grows, Kind as Memory, READ, Touched, WRITE, World};
+use farreach_oracle::reservations::{Access, EXEC, Failed, Grows, Kind as Memory, Policy, READ, Touched, WRITE, World};
 use std::ops::Range;
 
 type Check = Result<(), String>;
