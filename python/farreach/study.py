@@ -114,8 +114,8 @@ def run(
             The result is the same on any number.
         plain: without shortcuts: every design is asked at every lookup. Slow, same result.
         progress: True for a line on standard error, or a function of instructions and references so far.
-        sample: simulate one of so many windows of a million instructions, and estimate what is counted of TLBs, with
-            the standard error of misses. Faults and memory are exact.
+        sample: simulate one in N windows of a million instructions, N from 2 on, and estimate what is counted of TLBs,
+            with the standard error of misses. Faults and memory are exact.
         cwd: directory in which the program starts.
         stdin: file that is its standard input.
         stdout: file that its standard output goes to.

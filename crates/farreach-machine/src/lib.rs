@@ -38,8 +38,9 @@ mod traps;
 mod worker_pool;
 
 /// Why machines refuse samples.
-const SAMPLES: &str = "these are samples: a few of the references of a program, so what machines would miss of them says \
-                       nothing of the program. `farreach trace info` counts their pages; record the program for the rest";
+const SAMPLES: &str = "these are samples: a few of the references of a program, so what machines would miss of them \
+                       says nothing of the program. `farreach trace info` counts their pages; record the program for \
+                       the rest";
 
 pub use filter::MAX_DESIGNS;
 pub use hand_made::{entries_after_loads, two_processes_on_one_line};

@@ -25,7 +25,7 @@ pub struct Settings {
     pub plain: bool,
     /// Called with instructions and references so far.
     pub progress: Option<Py<PyAny>>,
-    /// One in so many windows is simulated.
+    /// Of this many windows one is simulated.
     pub sample: Option<u32>,
 }
 

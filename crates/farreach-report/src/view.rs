@@ -122,7 +122,7 @@ pub(super) fn per_thousand_instructions(machine: &MachineResult, workload: &Work
     counted.then(|| 1000.0 * all_misses(machine) / workload.instructions as f64)
 }
 
-/// The windows of a run of so many instructions.
+/// The windows of a run, which had this number of instructions.
 pub(super) fn sampled_windows(windows: &WindowUse, instructions: u64) -> String {
     let part = 100.0 * windows.counted_instructions as f64 / instructions.max(1) as f64;
     let many = with_noun(windows.windows, "window");

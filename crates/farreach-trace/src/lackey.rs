@@ -17,12 +17,10 @@
 
 use crate::assemble::{Assembled, Assembler, Reader};
 use crate::input::{Bytes, Input};
+use crate::lines::LineBuffer;
 use crate::{Format, Opened};
 use farreach_types::error::{Error, Result};
 use farreach_types::event::{Kind, MAX_INSTR_BYTES, MAX_REF_BYTES};
-
-/// Also the longest line.
-const BUFFER: usize = 1 << 18;
 
 const ALLOWED: &str = "allowed are 'I  ADDRESS,SIZE', ' L ADDRESS,SIZE', ' S ADDRESS,SIZE' and ' M ADDRESS,SIZE' \
                        (address hexadecimal without 0x, size decimal), 'SB ADDRESS', lines that begin with ==PID==, \
@@ -108,12 +106,7 @@ fn hex(byte: u8) -> u8 {
 /// Reads Lackey text.
 struct LackeyReader {
     input: Bytes,
-    buf: Vec<u8>,
-    /// Bytes of `buf` that were parsed, and that are valid.
-    from: usize,
-    to: usize,
-    /// Number of the line parsed last.
-    line: u64,
+    buffer: LineBuffer,
     made: Assembler,
 }
 
@@ -126,29 +119,23 @@ enum Line {
 impl LackeyReader {
     /// Reads from the first line on.
     fn new(input: Input) -> LackeyReader {
-        LackeyReader {
-            input: input.into_bytes(),
-            buf: vec![0; BUFFER],
-            from: 0,
-            to: 0,
-            line: 0,
-            made: Assembler::new(0),
-        }
+        LackeyReader { input: input.into_bytes(), buffer: LineBuffer::new(), made: Assembler::new(0) }
     }
 
-    /// Parses the whole lines `buf[self.from..]` until a batch is full.
+    /// Parses the whole lines in `buf` that were not taken yet, until a batch is full.
     fn lines(&mut self, buf: &[u8]) -> Result<()> {
-        while self.from < buf.len() && !self.made.is_full() {
-            let mut at = self.from;
-            self.line += 1;
+        while self.buffer.from < buf.len() && !self.made.is_full() {
+            let from = self.buffer.from;
+            let mut at = from;
+            self.buffer.number += 1;
             let line = parse(buf, &mut at);
             let line = line.map_err(|what| {
-                let end = buf[self.from..].iter().position(|&b| b == b'\n').unwrap_or(0);
-                let text = &buf[self.from..self.from + end.min(100)];
+                let end = buf[from..].iter().position(|&b| b == b'\n').unwrap_or(0);
+                let text = &buf[from..from + end.min(100)];
                 let hint = if what == ALLOWED { hint(text) } else { "" };
                 self.fail(format!("'{}': {what}{hint}", text.escape_ascii()))
             })?;
-            self.from = at;
+            self.buffer.from = at;
             if let Line::Record { kind, addr, size } = line {
                 let made = match kind {
                     b'I' => self.made.instr(addr, size),
@@ -160,25 +147,6 @@ impl LackeyReader {
             }
         }
         Ok(())
-    }
-
-    /// Moves the unfinished line to the front and reads on; false at the end.
-    fn refill(&mut self) -> Result<bool> {
-        self.buf.copy_within(self.from..self.to, 0);
-        (self.from, self.to) = (0, self.to - self.from);
-        if self.to == self.buf.len() {
-            self.line += 1;
-            return Err(self.fail(format!("the line has more than {BUFFER} bytes; {ALLOWED}")));
-        }
-        let line = self.line;
-        let got = self.input.fill(&mut self.buf[self.to..], |_| format!("after line {line}"))?;
-        self.to += got;
-        if got == 0 && self.from < self.to {
-            self.line += 1;
-            let text = self.buf[..self.to.min(100)].escape_ascii().to_string();
-            return Err(self.fail(format!("the last line, '{text}', does not end: the trace is cut")));
-        }
-        Ok(got > 0)
     }
 }
 
@@ -258,12 +226,11 @@ impl Reader for LackeyReader {
 
     /// Parses the whole lines in the buffer until a batch is full, or reads further ones.
     fn read_more(&mut self) -> Result<bool> {
-        let Some(last) = self.buf[self.from..self.to].iter().rposition(|&b| b == b'\n') else { return self.refill() };
-        let end = self.from + last + 1;
-        // Taken out, so that the parser may borrow it while the run grows.
-        let buf = std::mem::take(&mut self.buf);
-        let result = self.lines(&buf[..end]);
-        self.buf = buf;
+        let Some((bytes, end)) = self.buffer.whole() else {
+            return self.buffer.refill(&mut self.input, &format!("; {ALLOWED}"), "");
+        };
+        let result = self.lines(&bytes[..end]);
+        self.buffer.put_back(bytes);
         result.map(|()| true)
     }
 
@@ -272,6 +239,6 @@ impl Reader for LackeyReader {
     }
 
     fn fail(&self, what: String) -> Error {
-        Error::Trace { file: self.input.file.clone(), place: format!("line {}", self.line), what }
+        Error::Trace { file: self.input.file.clone(), place: format!("line {}", self.buffer.number), what }
     }
 }

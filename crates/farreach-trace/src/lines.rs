@@ -63,67 +63,83 @@ pub(crate) fn open(input: Input, format: &Format, lines: impl Lines + Send + 'st
     Opened { source: Box::new(Assembled::new(TextReader::new(input, lines))), info }
 }
 
+/// Lines that were read, and the beginning of the next.
+pub(crate) struct LineBuffer {
+    bytes: Vec<u8>,
+    /// Bytes that were taken, and that are valid.
+    pub from: usize,
+    to: usize,
+    /// Number of the last line that was taken.
+    pub number: u64,
+}
+
+impl LineBuffer {
+    pub fn new() -> LineBuffer {
+        LineBuffer { bytes: vec![0; BUFFER], from: 0, to: 0, number: 0 }
+    }
+
+    /// All bytes up to the end of the last whole line, if there is one from `from` on. They are taken out, so that lines
+    /// may be borrowed while they are taken; [`LineBuffer::put_back`] follows.
+    pub fn whole(&mut self) -> Option<(Vec<u8>, usize)> {
+        let last = self.bytes[self.from..self.to].iter().rposition(|&b| b == b'\n')?;
+        Some((std::mem::take(&mut self.bytes), self.from + last + 1))
+    }
+
+    /// See [`LineBuffer::whole`].
+    pub fn put_back(&mut self, bytes: Vec<u8>) {
+        self.bytes = bytes;
+    }
+
+    /// Moves the unfinished line to the front and reads on; false at the end. `too_long`, `cut`: behind these messages.
+    pub fn refill(&mut self, input: &mut Bytes, too_long: &str, cut: &str) -> Result<bool> {
+        self.bytes.copy_within(self.from..self.to, 0);
+        (self.from, self.to) = (0, self.to - self.from);
+        let (file, number) = (input.file.clone(), self.number);
+        let next = |what| Err(Error::Trace { file: file.clone(), place: format!("line {}", number + 1), what });
+        if self.to == self.bytes.len() {
+            return next(format!("the line has more than {BUFFER} bytes{too_long}"));
+        }
+        let got = input.fill(&mut self.bytes[self.to..], |_| format!("after line {number}"))?;
+        if got == 0 && self.to > 0 {
+            let line = shown(&self.bytes[..self.to]);
+            return next(format!("the last line, '{line}', does not end: the trace is cut{cut}"));
+        }
+        self.to += got;
+        Ok(got > 0)
+    }
+}
+
 /// Reads lines.
 struct TextReader<L> {
     input: Bytes,
-    buf: Vec<u8>,
-    /// Bytes of `buf` that were read, and that are valid.
-    from: usize,
-    to: usize,
-    /// Number of the last line.
-    number: u64,
+    buffer: LineBuffer,
     lines: L,
     made: Assembler,
 }
 
 impl<L: Lines> TextReader<L> {
     fn new(input: Input, lines: L) -> TextReader<L> {
-        let (input, buf, made) = (input.into_bytes(), vec![0; BUFFER], Assembler::new(SLACK));
-        TextReader { input, buf, from: 0, to: 0, number: 0, lines, made }
+        TextReader { input: input.into_bytes(), buffer: LineBuffer::new(), lines, made: Assembler::new(SLACK) }
     }
 
     /// Takes whole lines until a batch is full.
     fn lines(&mut self, buf: &[u8]) -> Result<()> {
-        while self.from < buf.len() && !self.made.is_full() {
-            let rest = &buf[self.from..];
+        while self.buffer.from < buf.len() && !self.made.is_full() {
+            let rest = &buf[self.buffer.from..];
             let end = rest.iter().position(|&b| b == b'\n').expect("whole lines");
-            self.number += 1;
+            self.buffer.number += 1;
             let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
             if let Err(Wrong { column, what }) = self.lines.line(line, &mut self.made) {
                 let place = column.map_or(String::new(), |column| format!(", column {column}"));
                 return Err(self.error(&place, format!("'{}': {what}", shown(line))));
             }
-            self.from += end + 1;
+            self.buffer.from += end + 1;
         }
         Ok(())
     }
 
-    /// Moves the unfinished line to the front and reads on; false at the end.
-    fn refill(&mut self) -> Result<bool> {
-        self.buf.copy_within(self.from..self.to, 0);
-        (self.from, self.to) = (0, self.to - self.from);
-        if self.to == self.buf.len() {
-            self.number += 1;
-            return Err(self.fail(format!("the line has more than {BUFFER} bytes")));
-        }
-        let number = self.number;
-        let got = self.input.fill(&mut self.buf[self.to..], |_| format!("after line {number}"))?;
-        self.to += got;
-        if got == 0 && self.to > 0 {
-            self.number += 1;
-            let line = shown(&self.buf[..self.to]);
-            return Err(self.fail(format!(
-                "the last line, '{line}', does not end: the trace is cut. If the line is whole, add a line feed"
-            )));
-        }
-        if got == 0 {
-            self.lines.end().map_err(|what| self.fail(what))?;
-        }
-        Ok(got > 0)
-    }
-
     fn error(&self, place: &str, what: String) -> Error {
-        Error::Trace { file: self.input.file.clone(), place: format!("line {}{place}", self.number), what }
+        Error::Trace { file: self.input.file.clone(), place: format!("line {}{place}", self.buffer.number), what }
     }
 }
 
@@ -133,13 +149,16 @@ impl<L: Lines> Reader for TextReader<L> {
     }
 
     fn read_more(&mut self) -> Result<bool> {
-        let Some(last) = self.buf[self.from..self.to].iter().rposition(|&b| b == b'\n') else { return self.refill() };
-        let end = self.from + last + 1;
-        // Taken out, so that lines may be borrowed while the run grows.
-        let buf = std::mem::take(&mut self.buf);
-        let result = self.lines(&buf[..end]);
-        self.buf = buf;
-        result.map(|()| true)
+        if let Some((bytes, end)) = self.buffer.whole() {
+            let result = self.lines(&bytes[..end]);
+            self.buffer.put_back(bytes);
+            return result.map(|()| true);
+        }
+        if self.buffer.refill(&mut self.input, "", ". If the line is whole, add a line feed")? {
+            return Ok(true);
+        }
+        self.lines.end().map_err(|what| self.fail(what))?;
+        Ok(false)
     }
 
     fn without_references(&self) -> &'static str {

@@ -231,9 +231,7 @@ fn whole_counts(scaled: Value) -> TlbCounts {
     if let (Value::Object(all), Value::Object(scaled)) = (&mut all, scaled) {
         all.extend(scaled);
     }
-    if let Ok(read) = serde_json::from_value(all) {
-        counts = read;
-    }
+    counts = serde_json::from_value(all).expect("the same numbers, scaled");
     counts.fetch_misses = counts.fetch_misses.min(counts.misses);
     counts.data_misses = counts.misses - counts.fetch_misses;
     counts.store_misses = counts.store_misses.min(counts.data_misses);

@@ -34,7 +34,7 @@ use std::collections::VecDeque;
 /// How a promotion looks at entries (OJ-24).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Checks {
-    /// All, whatever is found.
+    /// All, also after one that fails.
     Every,
     /// Until one fails.
     UntilFailure,

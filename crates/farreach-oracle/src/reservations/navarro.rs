@@ -1,6 +1,6 @@
 //! Navarro et al. (NAV-1 to NAV-9, NAV-11). NAV-10 and NAV-12 are off: there is no reclaim.
 //!
-//! * OJ-10 Groups are aligned in the object's pages. Whoever maps an object numbers them; a mapping that does not fit
+//! * OJ-10 Groups are aligned in the object's pages. The caller of `map` numbers them; a mapping that does not fit
 //!   has no superpages (NAV-2 c). A growing group may reach beyond the end at which the object grows, no other.
 //! * OJ-11 A page for which only one page was obtained has no reservation, and is in no list. Frames of S0 that a
 //!   preemption finds populated are such pages, too.

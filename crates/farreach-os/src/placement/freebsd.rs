@@ -1,7 +1,7 @@
 //! Reservations as FreeBSD makes them (FBR; vm_reserv.c of 2025): one size, no preemption for superpages, and
 //! superpages of full reservations whose pages are all stored to, or none. A tick is a number of page faults, the clock
-//! of this system (OSC-1). Smaller groups of arm64 (FBR-1) are not modelled, and a page that a private mapping of a file
-//! copies has no object, so no reservation.
+//! of this system (OSC-1). Smaller groups of arm64 (FBR-1) are not modelled, and a page that a private mapping of a
+//! file copies has no object, so no reservation.
 
 use super::contract::{FrameRequest, Placement, PlacementKind, SuperpageRule};
 use super::thp::ALLOCATOR;

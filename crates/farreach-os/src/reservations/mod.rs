@@ -42,8 +42,8 @@ pub struct Rules {
     pub orders: Vec<u32>,
     /// The oldest of all lists that serve is broken up, not the one of the first such list (OAMB-1).
     pub oldest: bool,
-    /// A reservation moves in its list when a page comes or goes, once in so many page faults (FBR-5). 0: it moves
-    /// whenever a page comes (NAV-5).
+    /// A reservation moves in its list when a page comes or goes, once in this number of page faults (FBR-5). 0: it
+    /// moves whenever a page comes (NAV-5).
     pub tick: u64,
 }
 
@@ -245,7 +245,7 @@ impl Reservations {
         self.detach(object);
     }
 
-    /// Breaks up what is left of the reservations of objects that ended. Returns what becomes free memory; the rest is
+    /// Breaks up the rests of the reservations of objects that ended. Returns what becomes free memory; the rest is
     /// in use elsewhere, since a fork.
     pub fn break_ended(&mut self) -> Vec<(u64, u64)> {
         let mut free = Vec::new();

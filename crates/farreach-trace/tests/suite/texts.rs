@@ -45,8 +45,8 @@ fn references(opened: Opened) -> Result<Vec<Ref>, String> {
     Ok(all)
 }
 
-/// Damages a text a hundred times: bytes replaced, taken out, put in, and the end cut off. Each must be refused, or be a
-/// sound stream with as many references. What a text cannot tell is left out: a cut behind a line, and damage that
+/// Damages a text a hundred times: bytes replaced, taken out, put in, and the end cut off. Each must be refused, or be
+/// a sound stream with as many references. What a text cannot tell is left out: a cut behind a line, and damage that
 /// turns lines into comments or out of them, or gives a word of another kind.
 pub fn damages(text: &str, format: &str) {
     let whole = read(text, format).expect("the text itself");

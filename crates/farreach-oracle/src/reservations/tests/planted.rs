@@ -83,7 +83,7 @@ fn fbr_5_an_event_looks_at_the_queue() {
     let object = model.object(Kind::Anonymous, Grows::No, 0..4);
     model.map(1, 0, object, 0..4, RW);
     model.touch(1, 0, Access::Load).unwrap();
-    // Full, but nobody said so.
+    // Full, but not marked as full.
     for page in 1..4 {
         model.world.objects[object].resident.insert(page, Resident { frame: page, dirty: false });
         model.world.reservations.get_mut(&(object, 0)).unwrap().used.insert(page);

@@ -128,7 +128,7 @@ fn fbr_10_copies_have_reservations_of_their_own() {
     assert_eq!(touch(&mut os, 1, 9, Kind::Store).pfn.0, 5);
     assert_eq!(touch(&mut os, 1, 8, Kind::Load).pfn.0, 0, "it is still shared");
     assert_eq!(store(&mut os, 11), 11, "the parent has new memory, too");
-    assert_eq!(store(&mut os, 9), 1, "nobody else has it");
+    assert_eq!(store(&mut os, 9), 1, "no other process has it");
     assert_eq!([8, 10, 11].map(|page| touch(&mut os, 1, page, Kind::Store).pfn.0), [4, 6, 7]);
     assert_eq!((order(&os, 1, 8), os.counts().reservations_made), (2, 3));
     os.apply(Asid(1), &Op::End(farreach_types::event::End::Exit(0)));

@@ -65,7 +65,8 @@ fn nav_b_promotion_and_demotion_go_by_sizes_and_a_store_splits_a_clean_superpage
     assert_eq!(order(&os, 0, 0), 4);
 }
 
-/// NAV-9, OAMB-3: without the rule a store makes all of a superpage modified; the rule for files is none for other memory.
+/// NAV-9, OAMB-3: without the rule a store makes all of a superpage modified; the rule for files is none for other
+/// memory.
 #[test]
 fn nav_9_the_rule_of_stores_is_for_files_alone_by_default() {
     for (rule, backing, dirty) in [
@@ -121,7 +122,7 @@ fn nav_3_preempting_comes_before_a_smaller_extent() {
     assert_eq!(load(&mut os, 0), 0);
     assert_eq!(load(&mut os, 64), 4, "16 cannot be had; the first reservation breaks up for 4");
     assert_eq!(counts(&os, ["preempted", "refused_extent"]), [1, 1]);
-    assert_eq!(load(&mut os, 1), 1, "what is left of it still serves its object");
+    assert_eq!(load(&mut os, 1), 1, "the unused rest of it still serves its object");
     assert_eq!(counts(&os, ["honoured"]), [1]);
 }
 

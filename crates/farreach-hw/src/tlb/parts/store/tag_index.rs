@@ -72,8 +72,8 @@ impl<E> Node<E> {
     }
 }
 
-/// How many tags of smaller groups lie in a group of `2^order` pages, for groups with the same hash together. Most fills
-/// of large entries find none, and need not look for each.
+/// How many tags of smaller groups lie in a group of `2^order` pages, for groups with the same hash together. Most
+/// fills of large entries find none, and need not look for each.
 struct Census {
     order: u8,
     shift: u32,
