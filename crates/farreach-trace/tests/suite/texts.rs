@@ -5,7 +5,7 @@ use std::io::Cursor;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use farreach_trace::{Input, Opened, check, open_input};
+use farreach_trace::{Input, Opened, Report, check, open_input};
 use farreach_types::event::{Blocks, Item, Kind, Op};
 
 /// Address space, kind, address, size.
@@ -25,6 +25,14 @@ pub fn read(text: impl AsRef<[u8]>, format: &str) -> Result<Vec<Ref>, String> {
 pub fn found(text: impl AsRef<[u8]>) -> Result<(&'static str, Vec<Ref>), String> {
     let opened = open(text.as_ref(), None)?;
     Ok((opened.info.format, references(opened)?))
+}
+
+/// What is counted of bytes that are not refused. They must be a sound stream.
+pub fn checked(bytes: &[u8], format: &str) -> Option<Report> {
+    let mut source = open(bytes, Some(format)).ok()?.source;
+    let report = check(&mut *source).ok()?;
+    assert_eq!(report.violation, None);
+    Some(report)
 }
 
 fn references(opened: Opened) -> Result<Vec<Ref>, String> {
@@ -69,15 +77,9 @@ pub fn damages(text: &str, format: &str) {
         if lines(&bytes) != lines(text.as_bytes()) && round % 4 == 3 && bytes.last().is_none_or(|&b| b == b'\n') {
             continue;
         }
-        let Ok(opened) = open(&bytes, Some(format)) else {
-            refused += 1;
-            continue;
-        };
-        let mut source = opened.source;
-        match check(&mut *source) {
-            Err(_) => refused += 1,
-            Ok(report) => {
-                assert_eq!(report.violation, None);
+        match checked(&bytes, format) {
+            None => refused += 1,
+            Some(report) => {
                 read_on += 1;
                 if lines(&bytes) == lines(text.as_bytes()) {
                     let damaged = String::from_utf8_lossy(&bytes).into_owned();
