@@ -1,5 +1,6 @@
 //! Options that several subcommands share.
 
+use super::sampling::windows;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use farreach_machine::{Lab, MachineSpec, Options, Sample};
@@ -46,21 +47,6 @@ impl MachineArgs {
     }
 }
 
-/// A value of `--sample`.
-fn sample(text: &str) -> Result<Sample, String> {
-    let (n, window) = text.split_once(':').map_or((text, None), |(n, window)| (n, Some(window)));
-    let one_in = n.parse().ok().filter(|n| (2..=1000).contains(n));
-    let one_in = one_in.ok_or_else(|| format!("'{n}': a number from 2 to 1000 is allowed, such as 8 for an eighth"))?;
-    let window = window.map_or(Ok(Sample::WINDOW), |text| {
-        let count = parse_count::<1>(text).ok().filter(|n| (SHORTEST_WINDOW..=LONGEST_WINDOW).contains(n));
-        count.ok_or_else(|| format!("'{text}': a window has 1k to 1G instructions, such as 2M"))
-    })?;
-    Ok(Sample { one_in, window })
-}
-
-const SHORTEST_WINDOW: u64 = 1_000;
-const LONGEST_WINDOW: u64 = 1_000_000_000;
-
 /// The options about machines and the length of the run.
 #[derive(Args)]
 pub struct LabArgs {
@@ -87,7 +73,7 @@ pub struct LabArgs {
     /// Simulate 1/N of the run, and estimate misses, cycles and energy of the whole, with the standard error of the
     /// misses: windows of LENGTH instructions, 1M if not given, chosen at random, each after a window that warms up the
     /// TLBs. Faults and memory are exact. Not for machines with caches, nor for whole systems.
-    #[arg(long, value_name = "N[:LENGTH]", value_parser = sample)]
+    #[arg(long, value_name = "N[:LENGTH]", value_parser = windows)]
     sample: Option<Sample>,
     /// Threads to simulate on; 0: as many as there are processors. The result is the same on any number.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]

@@ -1,7 +1,24 @@
-//! The options about what part of a run by traps is simulated.
+//! The options about what part of a run is simulated: windows of all references, or sets of a run by traps.
 
 use clap::Args;
+use farreach_machine as machine;
 use farreach_trap::Share;
+use farreach_types::count::parse_count;
+
+/// Instructions of the shortest and the longest sample window.
+const WINDOW: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000;
+
+/// A value of `--sample` of `run` and `sim`: N, or N:LENGTH.
+pub fn windows(text: &str) -> Result<machine::Sample, String> {
+    let (n, length) = text.split_once(':').map_or((text, None), |(n, length)| (n, Some(length)));
+    let one_in = n.parse().ok().filter(|n| (2..=1000).contains(n));
+    let one_in = one_in.ok_or_else(|| format!("'{n}': a number from 2 to 1000 is allowed, such as 8 for an eighth"))?;
+    let window = length.map_or(Ok(machine::Sample::WINDOW), |text| {
+        let count = parse_count::<1>(text).ok().filter(|n| WINDOW.contains(n));
+        count.ok_or_else(|| format!("'{text}': a window has 1k to 1G instructions, such as 2M"))
+    })?;
+    Ok(machine::Sample { one_in, window })
+}
 
 /// The options.
 #[derive(Args)]
@@ -48,6 +65,17 @@ fn slowdown(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn windows_are_one_in_several() {
+        let sample = |one_in, window| Ok(machine::Sample { one_in, window });
+        assert_eq!(windows("8"), sample(8, 1_000_000));
+        assert_eq!([windows("2:1k"), windows("1000:4M")], [sample(2, 1_000), sample(1000, 4_000_000)]);
+        assert!(
+            ["", "1", "1001", "-8", "auto", "x:1M"].iter().all(|text| windows(text).unwrap_err().contains("2 to 1000"))
+        );
+        assert!(["8:", "8:999", "8:2G", "8:x"].iter().all(|text| windows(text).unwrap_err().contains("1k to 1G")));
+    }
 
     #[test]
     fn shares_are_powers_of_two_or_auto() {
