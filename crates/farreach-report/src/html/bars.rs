@@ -4,7 +4,7 @@
 use super::parts::{Page, breakable, chip, colour, named, percent};
 use super::scale::{Scale, tick_label};
 use crate::format::{NONE, bytes, count, grouped, rate};
-use crate::view::{per_thousand, percent_of};
+use crate::view::{per_thousand, percent_error, percent_of};
 use farreach_types::counts::{MachineResult, MemoryUse};
 use farreach_types::plural::pluralize;
 use maud::{Markup, html};
@@ -14,6 +14,7 @@ pub(super) fn misses(page: &Page) -> Markup {
     let machines = &page.result.machines;
     let scale = Scale::fit(machines.iter().map(|m| m.counts.tlb.misses as f64));
     let base = &machines[page.base];
+    let windows = page.result.workload.windows.is_some();
     html! {
         section {
             h2 { "Misses per design" }
@@ -33,7 +34,10 @@ pub(super) fn misses(page: &Page) -> Markup {
                     div.label { (named(page, i)) }
                     div class={ "bar " (colour(i)) } { (miss_bar(m, scale)) }
                     div.value.three {
-                        b { (count(m.counts.tlb.misses)) }
+                        b {
+                            (count(m.counts.tlb.misses))
+                            @if let Some(error) = percent_error(m).filter(|_| windows) { small { " ± " (rate(error)) " %" } }
+                        }
                         span { (per_thousand(m).map_or_else(|| NONE.into(), rate)) span.narrow { " per 1000" } }
                         span {
                             @if machines.len() > 1 {

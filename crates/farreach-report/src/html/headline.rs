@@ -9,6 +9,8 @@ use farreach_types::counts::MachineResult;
 const ALMOST: f64 = 0.9;
 /// It is worth naming if it takes at most this share of the area.
 const MUCH_SMALLER: f64 = 0.75;
+/// A difference of estimates is certain from this number of standard errors on.
+const CERTAIN: f64 = 2.0;
 
 /// Which design wins, by how much, and at what area.
 pub(super) fn headline(page: &Page) -> String {
@@ -36,6 +38,10 @@ pub(super) fn headline(page: &Page) -> String {
             let second = count(second.round() as u64);
             return format!("{} missed {}, {second} a second{time}.", base.name, counted(n, "time"));
         }
+        if let Some(error) = percent_error(base).filter(|_| workload.windows.is_some()) {
+            let all = count(n);
+            return format!("{} missed an estimated {all} ± {}\u{a0}% times{per}{time}.", base.name, rate(error));
+        }
         if n == 0 {
             return format!("{} never missed in {}.", base.name, counted(base.counts.tlb.lookups, "lookup"));
         }
@@ -54,11 +60,24 @@ pub(super) fn headline(page: &Page) -> String {
         let n = misses(base);
         return format!("Nothing here misses less than {}: {}.", base.name, counted(n, "miss"));
     }
+    let windows = workload.windows.is_some();
+    if let Some(error) = error_of_difference(best, base).filter(|_| windows)
+        && (misses(base) - misses(best)) as f64 <= CERTAIN * error
+    {
+        let (best, least) = (&best.name, count(misses(best)));
+        return format!(
+            "This sample does not tell whether any misses less than {}: {best} with an estimated {least} is within the \
+             error.",
+            base.name
+        );
+    }
     let fewer = 100.0 * (1.0 - misses(best) as f64 / misses(base) as f64);
+    let sampled = if windows { "an estimated " } else { "" };
     let mut text = if misses(best) == 0 {
         format!("{} never misses, where {} misses {}", best.name, base.name, counted(misses(base), "time"))
     } else {
-        format!("{} misses least: {}, {}\u{a0}% fewer than {}", best.name, count(misses(best)), share(fewer), base.name)
+        let (best, least) = (&best.name, count(misses(best)));
+        format!("{best} misses least: {sampled}{least}, {}\u{a0}% fewer than {}", share(fewer), base.name)
     };
     if let (Some(a), Some(b)) = (area(best), area(base)) {
         let sep = if misses(best) == 0 { "; it takes" } else { ", on" };
@@ -73,6 +92,12 @@ pub(super) fn headline(page: &Page) -> String {
         text += &format!("; {} keeps {kept}\u{a0}% of that saving on {part}\u{a0}% of that area", cheap.name);
     }
     text + "."
+}
+
+/// The standard error of a difference of two estimates, if they were independent. Those of one sample are less apart.
+fn error_of_difference(a: &MachineResult, b: &MachineResult) -> Option<f64> {
+    let error = |m: &MachineResult| m.estimate?.standard_error;
+    Some(error(a)?.hypot(error(b)?))
 }
 
 /// A percentage that is rounded to 100 only if it is 100.

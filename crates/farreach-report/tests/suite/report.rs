@@ -4,8 +4,8 @@ use crate::fixture::HOSTILE;
 use crate::page::{body, complete};
 use farreach_report::{csv as csv_report, format, html, json as json_report, table};
 use farreach_types::counts::{
-    CompactionUse, Energy, EnergyPart, FreeMemory, HugePageWords, LimitKind, RecorderLimit, RunResult, SignalEnd,
-    Timeline,
+    CompactionUse, Energy, EnergyPart, FreeMemory, HugePageWords, LimitKind, MissEstimate, RecorderLimit, RunResult,
+    SignalEnd, Timeline, WindowUse,
 };
 
 /// The table as it goes to a file.
@@ -388,19 +388,20 @@ fn bars_are_as_long_as_the_counts() {
     }
 }
 
+fn headline(result: &RunResult) -> String {
+    let page = html::render(result);
+    let body = body(&page);
+    let xml = roxmltree::Document::parse(&body).unwrap();
+    let h1 = xml.descendants().find(|n| n.tag_name().name() == "h1").unwrap();
+    h1.descendants()
+        .filter_map(|n| if n.is_text() { n.text() } else { None })
+        .collect::<String>()
+        .replace('\u{200b}', "")
+        .replace('\u{a0}', " ")
+}
+
 #[test]
 fn the_headline_names_the_winner_and_its_price() {
-    let headline = |result: &RunResult| {
-        let page = html::render(result);
-        let body = body(&page);
-        let xml = roxmltree::Document::parse(&body).unwrap();
-        let h1 = xml.descendants().find(|n| n.tag_name().name() == "h1").unwrap();
-        h1.descendants()
-            .filter_map(|n| if n.is_text() { n.text() } else { None })
-            .collect::<String>()
-            .replace('\u{200b}', "")
-            .replace('\u{a0}', " ")
-    };
     let mut result = crate::fixture::five();
     assert_eq!(
         headline(&result),
@@ -419,6 +420,35 @@ fn the_headline_names_the_winner_and_its_price() {
     assert_eq!(headline(&result), "No design missed at all: this run fits in every one of them.");
     result.workload.lookups = Default::default();
     assert_eq!(headline(&result), "Nothing was referenced: there is nothing to compare.");
+}
+
+/// A difference within the errors of a sample is none.
+#[test]
+fn the_headline_of_a_sample_is_as_sure_as_the_sample() {
+    let mut result = crate::fixture::five();
+    result.workload.windows =
+        Some(WindowUse { one_in: 8, window_instructions: 1_000_000, windows: 40, ..Default::default() });
+    let with_error = |result: &mut RunResult, percent: f64| {
+        for m in &mut result.machines {
+            let misses = m.counts.tlb.misses as f64;
+            m.estimate = Some(MissEstimate { misses, standard_error: Some(misses * percent / 100.0) });
+        }
+        headline(result)
+    };
+    let sure = with_error(&mut result, 3.0);
+    assert!(sure.starts_with("t94/complete misses least: an estimated 59.4k, 98.2 % fewer than t94/single"), "{sure}");
+    assert_eq!(
+        with_error(&mut result, 60.0),
+        "This sample does not tell whether any misses less than t94/single: t94/complete with an estimated 59.4k is \
+         within the error."
+    );
+    assert!(body(&html::render(&result)).contains("59.4k<small> ± 60.0 %</small>"));
+    result.machines.truncate(1);
+    assert!(
+        headline(&result).starts_with("t94/single missed an estimated 3.34M ± 60.0 % times"),
+        "{}",
+        headline(&result)
+    );
 }
 
 #[test]
