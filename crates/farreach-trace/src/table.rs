@@ -36,6 +36,7 @@ use crate::{Format, Opened};
 use farreach_types::addr::Asid;
 use farreach_types::error::{Error, Result};
 use farreach_types::event::Kind;
+use farreach_types::plural::with_noun;
 
 /// Text of any columns, for the registry.
 pub(crate) const FORMAT: Format = Format {
@@ -102,6 +103,8 @@ struct Table {
     comment: Vec<u8>,
     /// Lines that are still passed over.
     header: u64,
+    /// What a message about the first line adds.
+    hint: &'static str,
     words: HashMap<Vec<u8>, What>,
     /// Columns of the first line.
     columns: Option<usize>,
@@ -150,6 +153,7 @@ impl Table {
             separator: separator(settings.get("separator").unwrap_or("space"))?,
             comment: settings.get("comment").unwrap_or("#").into(),
             header,
+            hint: if header == 0 { "; --header 1 passes over a line of names" } else { "" },
             words: words(&settings, kind.is_some())?,
             columns: None,
             fields: Vec::new(),
@@ -170,7 +174,11 @@ impl Table {
         let needed = 1 + named.into_iter().flatten().max().unwrap_or(0);
         let has = self.fields.len();
         if has < needed {
-            return Err(Wrong::at(needed, format!("the line has {has} columns, and column {needed} is named")));
+            let has = with_noun(has as u64, "column");
+            let other = SEPARATORS.iter().find(|(_, sign)| sign.is_some_and(|sign| line.contains(&sign)));
+            let hint = other.filter(|_| self.separator.is_none()).map(|(name, _)| format!("; try --separator {name}"));
+            let hint = hint.unwrap_or_default();
+            return Err(Wrong::at(needed, format!("the line has {has}, and column {needed} is named{hint}")));
         }
         let most = self.more.unwrap_or(usize::MAX).min(has);
         match *self.columns.get_or_insert(most) {
@@ -178,7 +186,8 @@ impl Table {
             first => Err(Wrong::at(
                 first.min(most) + 1,
                 format!(
-                    "the line has {has} columns, the first had {first}; 'more=N' in --columns allows any from N on"
+                    "the line has {}, the first had {first}; 'more=N' in --columns allows any from N on",
+                    with_noun(has as u64, "column")
                 ),
             )),
         }
@@ -235,7 +244,7 @@ impl Lines for Table {
         }
         let first = self.columns.is_none();
         let result = self.split(line).and_then(|()| self.reference(line, made));
-        result.map_err(|wrong| if first { wrong.hint("; --header 1 passes over a line of names") } else { wrong })
+        result.map_err(|wrong| if first { wrong.hint(self.hint) } else { wrong })
     }
 }
 
