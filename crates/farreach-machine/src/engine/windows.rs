@@ -218,7 +218,11 @@ fn with_levels(mut scaled: Value, now: &Value) -> Value {
     if let Value::Object(all) = &mut scaled {
         for (key, value) in all.iter_mut() {
             let now = now.get(key).unwrap_or(&Value::Null);
-            *value = if LEVELS.contains(&key.as_str()) { now.clone() } else { with_levels(value.take(), now) };
+            // A part that has nothing now is not there.
+            *value = match LEVELS.contains(&key.as_str()) {
+                true => now.as_u64().unwrap_or(0).into(),
+                false => with_levels(value.take(), now),
+            };
         }
     }
     scaled

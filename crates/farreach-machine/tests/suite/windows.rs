@@ -4,7 +4,7 @@ use crate::common::{Stream, lab, run_batches};
 use crate::shared_words::programs;
 use farreach_kernels::{Settings, kernel};
 use farreach_machine::{Lab, MachineSpec, Options, Preset, Sample};
-use farreach_types::counts::{MemoryUse, RunResult, Workload};
+use farreach_types::counts::{RunResult, Workload};
 use farreach_types::event::{Batch, Source};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -121,12 +121,7 @@ fn shortcuts_change_nothing_and_operating_systems_are_exact() {
         let mut differ = 0;
         for (one, whole) in fast.machines.iter().zip(&whole.machines) {
             assert_eq!(one.counts.os, whole.counts.os, "{}", one.name);
-            // Some tables are filled by walks, which are not all simulated.
-            let radix = one.config.get("table").is_none_or(|table| table == "radix");
-            let bytes = |memory: &MemoryUse| memory.page_table_bytes.filter(|_| radix);
-            assert_eq!(bytes(&one.memory), bytes(&whole.memory), "{}", one.name);
-            let rest = |memory: &MemoryUse| MemoryUse { page_table_bytes: None, ..memory.clone() };
-            assert_eq!(rest(&one.memory), rest(&whole.memory), "{}", one.name);
+            assert_eq!(one.memory, whole.memory, "{}", one.name);
             assert_eq!(one.counts.tlb.lookups, whole.counts.tlb.lookups, "{}", one.name);
             differ += usize::from(one.counts.tlb.misses != whole.counts.tlb.misses);
         }
