@@ -12,7 +12,10 @@ __all__ = ["Row", "flat", "row_of", "context_rows", "frame"]
 #: A row of a table: values by column.
 Row = Mapping[str, Any]
 #: Parts of a machine's result whose members are columns without a prefix, and those with one.
-_PLAIN, _PREFIXED = ("counts", "memory", "cost"), ("contiguity", "segments", "ideal_segment", "caches", "system")
+_PLAIN, _PREFIXED = (
+    ("counts", "memory", "cost"),
+    ("estimate", "contiguity", "segments", "ideal_segment", "caches", "system"),
+)
 _LIMIT = re.compile(r"--limit (\d+)")
 
 

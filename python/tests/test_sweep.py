@@ -82,6 +82,31 @@ def test_what_was_run_is_not_run_again(kernel, cache, counted):
     assert run(machines=[GRID], seeds=[1]) is not None and len(counted) == 3
     counted.clear()
     assert run(machines=[GRID], limits=["10K"]) is not None and len(counted) == 3
+    counted.clear()
+    assert run(machines=[GRID], sample=2) is not None and len(counted) == 3, "an estimate is another result"
+
+
+def test_a_sample_estimates_and_says_how_sure_it_is(cache, tmp_path):
+    program, machines = "workload:gups:size=64M,references=6M", ["t94/single", "today/zen5"]
+    file = tmp_path / "long.toml"
+    file.write_text(
+        f'sample = 4\n[[program]]\nworkload = "{program[9:]}"\n'
+        + "".join(f'[[machine]]\nname = "{name}"\n' for name in machines)
+    )
+    swept = [
+        farreach.sweep(file, cache=cache, on="local:1", quiet=True).frame,
+        farreach.sweep(programs=[program], machines=machines, sample=4, cache=cache, quiet=True).frame,
+    ]
+    for frame in swept:
+        for row in frame.to_dict("records"):
+            alone = farreach.simulate(program, row["machine"], sample=4).to_frame().to_dict("records")[0]
+            assert (
+                row["misses"] == alone["misses"]
+                and row["workload.windows.counted_instructions"] == alone["workload.windows.counted_instructions"]
+            )
+            assert row["estimate.standard_error"] == alone["estimate.standard_error"] > 0
+    with pytest.raises(farreach.ExperimentError, match="sv97/softvm"):
+        farreach.sweep(programs=[program], machines=["sv97/softvm"], sample=4, cache=cache)
 
 
 def test_a_changed_trace_is_noticed(tmp_path, cache, counted):
@@ -118,6 +143,7 @@ def test_every_fault_is_named_before_anything_runs(tmp_path, cache, counted):
             ],
             seeds=[-1],
             limits=["x"],
+            sample=1,
             cache=cache,
         )
     text = str(raised.value)
@@ -131,6 +157,7 @@ def test_every_fault_is_named_before_anything_runs(tmp_path, cache, counted):
         "'girds'",
         "seeds = -1",
         "limits = 'x'",
+        "sample = 1",
     ]:
         assert words in text, words
     assert counted == [] and len(raised.value.faults) >= 10

@@ -94,9 +94,9 @@ pub fn simulate(
         let mut stream = source.open()?;
         let so_far = drive(&mut *stream, &mut lookout, |batch| {
             let batch = relocator.as_mut().map_or(Ok(None), |r| r.apply(&batch).map(Some))?.unwrap_or(batch);
-            Ok((lab.feed(batch)?, lab.progress()))
+            Ok((lab.feed(batch).map_err(|error| error.of_stream(label))?, lab.progress()))
         })?;
-        lab.finish()?;
+        lab.finish().map_err(|error| error.of_stream(label))?;
         lookout.end(so_far)?;
         Ok(lab.result(label, None))
     });

@@ -4,7 +4,7 @@ use crate::describe::Machine;
 use crate::drive::Lookout;
 use crate::errors::raise;
 use crate::tlb::Failure;
-use farreach::sweep::{Answer, Estimate, Kept, MODEL, Pass, Point, Program, Wanted, hash_file};
+use farreach::sweep::{Answer, Estimate, Extent, Kept, MODEL, Pass, Point, Program, Wanted, hash_file};
 use farreach::{Error, Progress};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -91,7 +91,7 @@ pub struct Sought {
     point: Point,
     program: Program,
     label: String,
-    limit: Option<u64>,
+    extent: Extent,
     has_caches: bool,
 }
 
@@ -105,6 +105,7 @@ pub fn sought(
     program: &str,
     label: &str,
     limit: Option<u64>,
+    sample: Option<u32>,
 ) -> PyResult<Sought> {
     if machine.3.is_some() {
         let what = "a design written in Python has no key in the cache: a sweep takes presets, kinds and files";
@@ -112,16 +113,18 @@ pub fn sought(
     }
     let spec = machine.spec(py, seed)?;
     let program: Program = read("program", program)?;
-    let point = Point::new(&spec, seed, &program, limit).map_err(|error| raise(py, error))?;
+    let extent = Extent { limit, sample };
+    let point = Point::new(&spec, seed, &program, extent).map_err(|error| raise(py, error))?;
     let has_caches = Wanted::has_caches(&spec);
-    Ok(Sought { key: point.key.clone(), point, program, label: label.to_owned(), limit, has_caches })
+    Ok(Sought { key: point.key.clone(), point, program, label: label.to_owned(), extent, has_caches })
 }
 
-/// Builds a machine and throws it away: what only its parts can judge is refused now.
+/// Builds a machine and throws it away: what only its parts can judge is refused now, and that it cannot be sampled.
 #[pyfunction]
-pub fn build(py: Python<'_>, machine: Machine, seed: u64) -> PyResult<()> {
+pub fn build(py: Python<'_>, machine: Machine, seed: u64, sample: Option<u32>) -> PyResult<()> {
     let spec = machine.spec(py, seed)?;
-    let options = farreach::Options { twice: true, ..Default::default() };
+    let sample = sample.map(farreach::Sample::one_in);
+    let options = farreach::Options { twice: true, sample, ..Default::default() };
     py.detach(|| farreach::Lab::new(vec![spec], options).map(drop)).map_err(|error| raise(py, error))
 }
 
@@ -131,7 +134,7 @@ pub fn plan(points: Vec<PyRef<'_, Sought>>, width: usize, workers: usize) -> PyR
     let wanted = points.iter().map(|sought| Wanted {
         program: sought.program.clone(),
         label: sought.label.clone(),
-        limit: sought.limit,
+        extent: sought.extent,
         has_caches: sought.has_caches,
         point: sought.point.clone(),
     });

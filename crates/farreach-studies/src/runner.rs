@@ -8,7 +8,7 @@ use farreach_live::Watch;
 use farreach_machine::{MAX_DESIGNS, MachineSpec};
 use farreach_papers::{Answer, PAGE_SIZES, Request, Results, Study, What, by_traps};
 use farreach_report::format::counted;
-use farreach_sweep::{Cache, Estimate, Pass, Point, Program, Wanted, Work, key, plan};
+use farreach_sweep::{Cache, Estimate, Extent, Pass, Point, Program, Wanted, Work, key, plan};
 use farreach_types::{Error, Result};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -110,17 +110,18 @@ impl Runner<'_> {
                     What::Machine(machine) => {
                         let name = if observed { by_traps(machine) } else { machine.clone() };
                         let spec = MachineSpec::parse(&name, self.seed)?;
-                        let point = Point::new(&spec, self.seed, &program, self.limit)?;
+                        let extent = Extent::up_to(self.limit);
+                        let point = Point::new(&spec, self.seed, &program, extent)?;
                         let has_caches = Wanted::has_caches(&spec);
-                        let (label, limit) = (request.program.clone(), self.limit);
-                        (point.key.clone(), Ok(Wanted { program, label, limit, has_caches, point }))
+                        let label = request.program.clone();
+                        (point.key.clone(), Ok(Wanted { program, label, extent, has_caches, point }))
                     }
                     What::PageSizes => {
                         let (sizes, limit) = (format!("{PAGE_SIZES:?}"), format!("{:?}", self.limit));
                         let key = key(&["page sizes", &program.identity(), &sizes, &limit]);
                         let work = Work::PageSizes { key: key.clone(), sizes: PAGE_SIZES.to_vec() };
                         let label = request.program.clone();
-                        (key, Err(Pass { program, label, limit: self.limit, work }))
+                        (key, Err(Pass { program, label, extent: Extent::up_to(self.limit), work }))
                     }
                 };
                 match self.cache.get(&key, |line| listen(Event::Says(line))) {

@@ -45,7 +45,7 @@ impl Estimate {
     /// # Errors
     /// A program cannot be read, or a machine is refused.
     pub fn of(passes: &[Pass], workers: usize) -> Result<Estimate> {
-        let program = |pass: &Pass| (pass.program.identity(), pass.limit);
+        let program = |pass: &Pass| (pass.program.identity(), pass.extent);
         let mut samples: BTreeMap<_, BTreeMap<Kind, &Pass>> = BTreeMap::new();
         for pass in passes {
             samples.entry(program(pass)).or_default().entry(kind(pass)?).or_insert(pass);
@@ -107,7 +107,7 @@ type Feed = dyn FnMut(Batch) -> Result<(bool, Progress)>;
 /// all.
 fn sample(pass: &Pass, to_end: bool) -> Result<(f64, Option<f64>)> {
     let end = START + SAMPLE;
-    let options = Options { limit: Some(end.min(pass.limit.unwrap_or(end))), twice: true, ..Options::default() };
+    let options = Options { limit: Some(end.min(pass.extent.limit.unwrap_or(end))), ..pass.extent.options() };
     let (width, mut feed): (usize, Box<Feed>) = match &pass.work {
         Work::Machines(points) => {
             let some = points.iter().step_by(points.len().div_ceil(MACHINES));
@@ -141,7 +141,7 @@ fn sample(pass: &Pass, to_end: bool) -> Result<(f64, Option<f64>)> {
         return Ok((rate, None));
     }
     let (looked, in_sample) = (Instant::now(), words);
-    while !ended && pass.limit.is_none() && looked.elapsed() < LOOK {
+    while !ended && pass.extent.limit.is_none() && looked.elapsed() < LOOK {
         match source.next_batch()? {
             Some(batch) => words += batch.words.len(),
             None => ended = true,
@@ -151,7 +151,7 @@ fn sample(pass: &Pass, to_end: bool) -> Result<(f64, Option<f64>)> {
     if !ended {
         references = references.max(pass.program.references() as f64);
     }
-    if let Some(limit) = pass.limit {
+    if let Some(limit) = pass.extent.limit {
         references = references.min(limit as f64 * seen.references as f64 / seen.instructions.max(1) as f64);
     }
     Ok((rate, Some(references)))

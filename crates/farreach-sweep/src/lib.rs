@@ -22,7 +22,7 @@ mod sealed;
 pub use cache::{Cache, hash_file};
 pub use estimate::Estimate;
 pub use farreach_papers::{Answer, Measured};
-pub use pass::{Pass, Work};
+pub use pass::{Extent, Pass, Work};
 pub use plan::{Wanted, plan};
 pub use point::{Point, key};
 pub use program::Program;

@@ -2,7 +2,7 @@
 
 use crate::point::Point;
 use crate::program::Program;
-use farreach_machine::{Lab, Options, PageLab, Progress};
+use farreach_machine::{Lab, Options, PageLab, Progress, Sample};
 use farreach_papers::{Answer, Measured};
 use farreach_types::Result;
 use farreach_types::counts::RunResult;
@@ -16,12 +16,36 @@ pub struct Pass {
     pub program: Program,
     /// What results call it.
     pub label: String,
-    /// Instructions after which it ends.
-    #[serde(default)]
-    pub limit: Option<u64>,
+    /// How much of it.
+    #[serde(flatten)]
+    pub extent: Extent,
     /// What it goes through.
     #[serde(flatten)]
     pub work: Work,
+}
+
+/// How much of a program is run and simulated.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+pub struct Extent {
+    /// Instructions after which it ends.
+    #[serde(default)]
+    pub limit: Option<u64>,
+    /// Machines see one in this many windows of a million instructions, and what they count is estimated. All points of
+    /// a program see the same windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<u32>,
+}
+
+impl Extent {
+    /// All of it up to a limit, if there is one.
+    pub fn up_to(limit: Option<u64>) -> Extent {
+        Extent { limit, sample: None }
+    }
+
+    /// How a laboratory runs that.
+    pub(crate) fn options(self) -> Options {
+        Options { limit: self.limit, sample: self.sample.map(Sample::one_in), twice: true, ..Options::default() }
+    }
 }
 
 /// What a program goes through.
@@ -58,12 +82,12 @@ impl Pass {
     /// # Errors
     /// The program cannot be read, or a machine cannot go on: [`farreach_types::Error::Simulation`] then has the key of the point in
     /// place of the machine's name.
-    pub fn run(
-        &self,
-        threads: usize,
-        mut watch: impl FnMut(Progress) -> bool,
-    ) -> Result<Option<Vec<(String, Answer)>>> {
-        let options = Options { limit: self.limit, threads, twice: true, ..Options::default() };
+    pub fn run(&self, threads: usize, watch: impl FnMut(Progress) -> bool) -> Result<Option<Vec<(String, Answer)>>> {
+        self.all(threads, watch).map_err(|error| error.of_stream(&self.label))
+    }
+
+    fn all(&self, threads: usize, mut watch: impl FnMut(Progress) -> bool) -> Result<Option<Vec<(String, Answer)>>> {
+        let options = Options { threads, ..self.extent.options() };
         match &self.work {
             Work::Machines(points) => {
                 let specs = points.iter().map(|point| {

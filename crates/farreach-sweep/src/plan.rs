@@ -1,6 +1,6 @@
 //! Which points go together.
 
-use crate::pass::{Pass, Work};
+use crate::pass::{Extent, Pass, Work};
 use crate::point::Point;
 use crate::program::Program;
 use farreach_machine::MachineSpec;
@@ -13,8 +13,8 @@ pub struct Wanted {
     pub program: Program,
     /// What results call that.
     pub label: String,
-    /// Up to where.
-    pub limit: Option<u64>,
+    /// How much of it.
+    pub extent: Extent,
     /// Which machine has caches: those are no company for others.
     pub has_caches: bool,
     /// Which machine.
@@ -35,9 +35,9 @@ const NARROW: usize = 8;
 /// Passes for these points, the widest first, so that no worker is left with one of them at the end. A pass has up to
 /// `width` machines, or fewer if there would not be work for so many `workers`.
 pub fn plan(wanted: Vec<Wanted>, width: usize, workers: usize) -> Vec<Pass> {
-    let mut together: BTreeMap<(Program, String, Option<u64>, bool), Vec<Point>> = BTreeMap::new();
-    for Wanted { program, label, limit, has_caches, point } in wanted {
-        together.entry((program, label, limit, has_caches)).or_default().push(point);
+    let mut together: BTreeMap<(Program, String, Extent, bool), Vec<Point>> = BTreeMap::new();
+    for Wanted { program, label, extent, has_caches, point } in wanted {
+        together.entry((program, label, extent, has_caches)).or_default().push(point);
     }
     let parts = |width: usize| together.values().map(|points| points.len().div_ceil(width)).sum::<usize>();
     let mut width = width.max(1);
@@ -45,12 +45,12 @@ pub fn plan(wanted: Vec<Wanted>, width: usize, workers: usize) -> Vec<Pass> {
         width = (width / 2).max(NARROW);
     }
     let mut passes = Vec::new();
-    for ((program, label, limit, _), points) in together {
+    for ((program, label, extent, _), points) in together {
         let count = points.len().div_ceil(width);
         for i in 0..count {
             let some = &points[i * points.len() / count..(i + 1) * points.len() / count];
             let (program, label) = (program.clone(), label.clone());
-            passes.push(Pass { program, label, limit, work: Work::Machines(some.to_vec()) });
+            passes.push(Pass { program, label, extent, work: Work::Machines(some.to_vec()) });
         }
     }
     passes.sort_by_key(|pass| Reverse(pass.width()));

@@ -1,6 +1,7 @@
 //! One machine on one program.
 
 use crate::cache::hash_file;
+use crate::pass::Extent;
 use crate::program::Program;
 use farreach_machine::MachineSpec;
 use farreach_types::Result;
@@ -32,13 +33,14 @@ pub struct Point {
 }
 
 impl Point {
-    /// A machine on a program, up to a limit.
+    /// A machine on this much of a program.
     ///
     /// # Errors
     /// A file that a key of the machine names cannot be read.
-    pub fn new(spec: &MachineSpec, seed: u64, program: &Program, limit: Option<u64>) -> Result<Point> {
+    pub fn new(spec: &MachineSpec, seed: u64, program: &Program, extent: Extent) -> Result<Point> {
         let keys = serde_json::Value::Object(spec.params.as_json().clone()).to_string();
-        let mut parts = vec!["machine".to_owned(), program.identity(), keys, format!("{limit:?}")];
+        let mut parts = vec!["machine".to_owned(), program.identity(), keys, format!("{:?}", extent.limit)];
+        parts.extend(extent.sample.map(|one_in| format!("one window in {one_in}")));
         // A file is known by its content, but the description itself, which has been read.
         let own = spec.name.split(".toml").next().map(|base| format!("{base}.toml"));
         for file in spec.inputs().into_iter().filter(|file| Some(*file) != own.as_deref()) {

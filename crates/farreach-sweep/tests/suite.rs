@@ -1,7 +1,7 @@
 //! Points, passes and the cache.
 
-use farreach_machine::{Lab, MachineSpec, Options};
-use farreach_sweep::{Answer, Cache, Estimate, Pass, Point, Program, Wanted, Work, plan};
+use farreach_machine::{Lab, MachineSpec, Options, Sample};
+use farreach_sweep::{Answer, Cache, Estimate, Extent, Pass, Point, Program, Wanted, Work, plan};
 use std::path::PathBuf;
 
 const GUPS: &str = "workload:gups:size=1M,references=20K";
@@ -14,14 +14,14 @@ fn spec(machine: &str) -> MachineSpec {
     MachineSpec::parse(machine, 0).expect(machine)
 }
 
-fn point(machine: &str, seed: u64, program: &Program, limit: Option<u64>) -> Point {
-    Point::new(&MachineSpec::parse(machine, seed).expect(machine), seed, program, limit).expect(machine)
+fn point(machine: &str, seed: u64, program: &Program, extent: Extent) -> Point {
+    Point::new(&MachineSpec::parse(machine, seed).expect(machine), seed, program, extent).expect(machine)
 }
 
 fn wanted(machine: &str, program: &Program) -> Wanted {
     let has_caches = Wanted::has_caches(&spec(machine));
-    let point = point(machine, 0, program, None);
-    Wanted { program: program.clone(), label: "gups".into(), limit: None, has_caches, point }
+    let point = point(machine, 0, program, Extent::default());
+    Wanted { program: program.clone(), label: "gups".into(), extent: Extent::default(), has_caches, point }
 }
 
 struct Dir(PathBuf);
@@ -42,7 +42,9 @@ impl Drop for Dir {
 #[test]
 fn a_key_is_of_all_that_counts_and_nothing_else() {
     let gups = program(GUPS);
-    let key = |machine, seed, program: &Program, limit| point(machine, seed, program, limit).key;
+    let key = |machine, seed, program: &Program, limit| point(machine, seed, program, Extent::up_to(limit)).key;
+    let sampled =
+        |one_in| point("t94/single:entries=32", 0, &program(GUPS), Extent { limit: None, sample: one_in }).key;
     let one = key("t94/single:entries=32", 0, &gups, None);
     let other = program("workload:gups:size=1M,references=20K,seed=1");
     let trace =
@@ -56,6 +58,8 @@ fn a_key_is_of_all_that_counts_and_nothing_else() {
         assert_eq!(same, one);
         assert_ne!(different, one);
     }
+    assert_eq!(sampled(None), one);
+    assert!(sampled(Some(8)) != one && sampled(Some(8)) != sampled(Some(16)), "an estimate is another result");
     let moved = ["a", "b"].map(|file| key("t94/single", 0, &trace("h", file), None));
     assert_eq!(moved[0], moved[1], "a trace is its content");
     assert_ne!(moved[0], key("t94/single", 0, &trace("i", "a"), None));
@@ -68,7 +72,7 @@ fn a_file_that_a_machine_names_counts_by_its_content() {
     let machine = format!("rmm15/4k:memory=64M,buddyinfo={}", file.display());
     let key = |text: &str| {
         std::fs::write(&file, text).expect("room");
-        point(&machine, 0, &program(GUPS), None).key
+        point(&machine, 0, &program(GUPS), Extent::default()).key
     };
     let one = key("Node 0, zone Normal 1 1 1 1 1 1 1 1 1 1 1");
     assert_ne!(key("Node 0, zone Normal 2 1 1 1 1 1 1 1 1 1 1"), one);
@@ -95,7 +99,31 @@ fn a_pass_finds_what_single_runs_find() {
         alone.machines[0].ledger.clear();
         alone.machines[0].timeline = Default::default();
         assert_eq!((&measured.machine, &measured.workload), (&alone.machines[0], &alone.workload), "{machine}");
-        assert_eq!(*key, point(machine, 0, &gups, None).key);
+        assert_eq!(*key, point(machine, 0, &gups, Extent::default()).key);
+    }
+}
+
+#[test]
+fn a_sampled_pass_estimates_as_a_run_does() {
+    let long = program("workload:gups:size=8M,references=20M");
+    let machines = ["t94/single", "today/zen2"];
+    let extent = Extent { limit: Some(40_000_000), sample: Some(4) };
+    let points =
+        machines.map(|machine| Wanted { extent, point: point(machine, 0, &long, extent), ..wanted(machine, &long) });
+    let passes = plan(points.into_iter().chain([wanted("t94/single", &long)]).collect(), 32, 1);
+    assert_eq!(passes.len(), 2, "one of all, one of windows");
+    let pass = passes.iter().find(|pass| pass.extent == extent).expect("that of windows");
+    let text = serde_json::to_string(pass).expect("JSON");
+    assert_eq!(serde_json::from_str::<Pass>(&text).expect("JSON"), *pass);
+    let answers = pass.run(1, |_| true).expect("sound").expect("whole");
+    let options = Options { limit: extent.limit, sample: Some(Sample::one_in(4)), ..Options::default() };
+    let mut lab = Lab::new(machines.map(spec).into(), options).expect("machines");
+    lab.run(&mut long.open().expect("a kernel")).expect("sound");
+    let alone = lab.result("gups", None);
+    for ((_, answer), machine) in answers.iter().zip(alone.machines) {
+        let Answer::Machine(measured) = answer else { panic!("a machine") };
+        assert!(measured.machine.estimate.is_some() && measured.workload.windows.is_some());
+        assert_eq!((&measured.machine.estimate, &measured.machine.counts), (&machine.estimate, &machine.counts));
     }
 }
 
@@ -106,7 +134,7 @@ fn a_pass_can_be_stopped_and_names_the_point_that_cannot_go_on() {
     assert!(pass("t94/partial").run(1, |_| false).expect("sound").is_none());
     let error = pass("t94/single:memory=64K").run(1, |_| true).expect_err("full");
     let farreach_types::Error::Simulation { machine, .. } = error else { panic!("{error}") };
-    assert_eq!(machine, point("t94/single:memory=64K", 0, &gups, None).key);
+    assert_eq!(machine, point("t94/single:memory=64K", 0, &gups, Extent::default()).key);
 }
 
 #[test]

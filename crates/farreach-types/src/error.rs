@@ -61,6 +61,21 @@ pub enum Error {
     System(#[source] std::io::Error),
 }
 
+impl Error {
+    /// What stands for the file in errors of consumers of an event stream, which do not know where it comes from.
+    pub const STREAM: &str = "event stream";
+
+    /// The same error, if it is about an event stream: that of this file.
+    pub fn of_stream(self, name: &str) -> Error {
+        match self {
+            Error::Trace { file, place, what } if file == Error::STREAM => {
+                Error::Trace { file: name.into(), place, what }
+            }
+            other => other,
+        }
+    }
+}
+
 /// Result with [`enum@Error`], unless another is named.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 

@@ -275,7 +275,7 @@ impl Batch {
     /// What is wrong with the word at this index, as an error.
     pub fn broken(&self, at: usize, what: impl ToString) -> Error {
         let place = format!("address space {}, word {at}", self.asid.0);
-        Error::Trace { file: "event stream".into(), place, what: what.to_string() }
+        Error::Trace { file: Error::STREAM.into(), place, what: what.to_string() }
     }
 }
 

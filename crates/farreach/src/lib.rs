@@ -65,8 +65,8 @@ pub mod live {
 /// Points, passes and the cache of results.
 pub mod sweep {
     pub use farreach_sweep::{
-        Answer, Cache, Estimate, Kept, MODEL, Measured, Pass, Point, Program, Wanted, Work, hash_file, keep, kept, key,
-        plan,
+        Answer, Cache, Estimate, Extent, Kept, MODEL, Measured, Pass, Point, Program, Wanted, Work, hash_file, keep,
+        kept, key, plan,
     };
 }
 

@@ -21,7 +21,7 @@ __all__ = ["Experiment", "ProgramLike", "SweptLike", "load"]
 #: More points than this are refused, unless `most_points` allows them: each takes some kilobytes here.
 MOST_POINTS = 100_000
 _MACHINE_KEYS = {"name", "grid", "list", "sample", "sample_seed", "where"}
-_TOP_KEYS = {"name", "program", "machine", "seeds", "limits", "search", "most_points"}
+_TOP_KEYS = {"name", "program", "machine", "seeds", "limits", "sample", "search", "most_points"}
 
 #: What a sweep takes for a program: a path or an address of a trace, `workload:NAME`, or a table as in the TOML.
 ProgramLike = Union[PathLike, Trace, Mapping[str, Any]]
@@ -42,6 +42,8 @@ class Experiment:
         name: what it is called.
         search: as in the TOML: see the book's page about sweeps.
         most_points: the largest number of points that is not refused; None: 100,000.
+        sample: simulate one in this many windows of a million instructions, 2 to 1000, the same ones for all machines,
+            and estimate what is counted of TLBs; None: everything is simulated.
         faults: what is known to be wrong with it, to be refused together with the rest.
     """
 
@@ -52,6 +54,7 @@ class Experiment:
     name: str = "sweep"
     search: Optional[Mapping[str, Any]] = None
     most_points: Optional[int] = None
+    sample: Optional[int] = None
     #: What is known to be wrong; `expand` refuses it together with all else.
     faults: List[str] = field(default_factory=list, repr=False, compare=False)
 
@@ -64,6 +67,7 @@ class Experiment:
             machines=table.get("machine", []),
             seeds=table.get("seeds", [0]),
             limits=limits if isinstance(limits, (list, tuple)) else [limits],
+            sample=table.get("sample"),
             name=table.get("name", "sweep"),
             search=table.get("search"),
             most_points=table.get("most_points"),
@@ -98,7 +102,8 @@ class Experiment:
             "limits": several(self.limits) or [],
             "search": None if self.search is None else dict(self.search),
         }
-        return tables if self.most_points is None else {**tables, "most_points": self.most_points}
+        more = {"sample": self.sample, "most_points": self.most_points}
+        return {**tables, **{key: value for key, value in more.items() if value is not None}}
 
     def _grids(self, faults: List[str]) -> List[Union[Grid, Machine]]:
         grids: List[Union[Grid, Machine]] = []
@@ -173,6 +178,8 @@ class Experiment:
         if not is_whole(most, 1):
             found.append(f"most_points = {most!r} is not allowed: a whole number of at least 1 is")
             most = MOST_POINTS
+        if self.sample is not None and not is_whole(self.sample, 2, 1000):
+            found.append(f"sample = {self.sample!r} is not allowed: a whole number from 2 to 1000 is")
         if self.search is not None and not isinstance(self.search, Mapping):
             found.append(f"search = {self.search!r} is not allowed: a table is")
         programs, grids = program_tables(self.programs, found), self._grids(found)

@@ -186,11 +186,11 @@ def _is_list_of(value: Any, kind: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(isinstance(one, kind) for one in value)
 
 
-def built(machines: Iterable[Machine], faults: List[str]) -> None:
-    """Finds what only the parts of a machine can judge: entries in ways, memory in pages."""
+def built(machines: Iterable[Machine], sample: Optional[int], faults: List[str]) -> None:
+    """Finds what only the parts of a machine can judge: entries in ways, memory in pages, what cannot be sampled."""
     for machine in machines:
         try:
-            _core.build(machine._tuple(), 0)
+            _core.build(machine._tuple(), 0, sample)
         except (Error, OSError) as error:
             faults.append(str(error))
 

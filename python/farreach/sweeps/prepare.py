@@ -26,6 +26,7 @@ class Parts(TypedDict, total=False):
     machines: Union[SweptLike, Iterable[SweptLike]]
     seeds: Union[int, Iterable[int]]
     limits: Union[Count, Iterable[Optional[Count]]]
+    sample: Optional[int]
     name: str
     most_points: Optional[int]
     search: Optional[Mapping[str, Any]]
@@ -88,7 +89,7 @@ def points_of(
                 for seed in seeds:
                     for machine in machines:
                         try:
-                            sought = _core.sought(machine._tuple(), seed, text, label, limit)
+                            sought = _core.sought(machine._tuple(), seed, text, label, limit, experiment.sample)
                         except (Error, OSError, OverflowError, TypeError) as error:
                             faults.append(str(error))
                             continue
@@ -102,7 +103,7 @@ def points_of(
     points, missing = ready_points(False)
     there = at.known([point.sought.key for point in points])
     unseen = {point.machine.name: point.machine for point in points if point.sought.key not in there}
-    built(machines if missing or faults else unseen.values(), faults)
+    built(machines if missing or faults else unseen.values(), experiment.sample, faults)
     refuse(faults)
     if record and missing:
         points, missing = ready_points(True)

@@ -15,7 +15,7 @@ from ..messages import log
 from ..quantities import is_whole
 from .experiment import MOST_POINTS, Experiment, canonical
 from .expressions import evaluate, holds
-from .grid import Grid, machine_of, refuse
+from .grid import Grid, built, machine_of, refuse
 from .points import Point, Points, row_of_point
 from .table import Sweep
 
@@ -114,7 +114,9 @@ def _space(experiment: Experiment, faults: List[str]) -> Space:
     return space
 
 
-def _sample_row(grid: Grid, values: Mapping[str, List[Any]], faults: List[str]) -> Optional[Dict[str, Any]]:
+def _sample_row(
+    grid: Grid, values: Mapping[str, List[Any]], sample: Optional[int], faults: List[str]
+) -> Optional[Dict[str, Any]]:
     """The names that expressions may use, with values, of a machine of a grid: it runs a moment on a kernel."""
     combinations = itertools.product(*values.values())
     some = itertools.islice(combinations, _TRIES)
@@ -124,9 +126,13 @@ def _sample_row(grid: Grid, values: Mapping[str, List[Any]], faults: List[str]) 
         if next(combinations, None) is None:
             faults.append(f"machine {grid.name!r}: no combination is a machine that meets the conditions")
         return None
+    found = len(faults)
+    built([machine], sample, faults)
+    if len(faults) > found:
+        return None
     program = _core.kernel_program(_SAMPLE)
     assert program, "it is a kernel"
-    sought = _core.sought(machine._tuple(), 0, program, _SAMPLE, None)
+    sought = _core.sought(machine._tuple(), 0, program, _SAMPLE, None, sample)
     try:
         ((_, text),) = _core.run_pass(_core.plan([sought], 1, 1)[0], 1, None)
     except Error:
@@ -134,10 +140,10 @@ def _sample_row(grid: Grid, values: Mapping[str, List[Any]], faults: List[str]) 
     return _means([row_of_point(Point(_SAMPLE, machine, None, 0, sought), text)])
 
 
-def _check_expressions(settings: _Settings, space: Space, faults: List[str]) -> None:
+def _check_expressions(settings: _Settings, space: Space, sample: Optional[int], faults: List[str]) -> None:
     """Refuses expressions that are none, or name what a machine does not have."""
     for grid, values in space:
-        names = _sample_row(grid, values, faults)
+        names = _sample_row(grid, values, sample, faults)
         if names is None:
             continue
         for key, text in settings.expressions():
@@ -161,7 +167,7 @@ def prepared(
     given = experiment.search
     settings = _Settings(given if isinstance(given, Mapping) else {}, faults)
     space = _space(experiment, faults)
-    _check_expressions(settings, space, faults)
+    _check_expressions(settings, space, experiment.sample, faults)
     programs, missing = at.programs(tables, limits or [None], False, faults)
     refuse(faults)
     if record and missing:
@@ -187,6 +193,7 @@ def _means(rows: Sequence[Mapping[str, Any]]) -> Dict[str, Any]:
 def search(experiment: Experiment, at: Points, faults: List[str]) -> Sweep:
     """Runs the search of an experiment; `faults` are refused together with its own."""
     settings, space, programs, seeds, limits = prepared(experiment, at, faults, record=True)
+    sample = experiment.sample
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -220,7 +227,7 @@ def search(experiment: Experiment, at: Points, faults: List[str]) -> Sweep:
             machine = _chosen(grid, keys)
             asked.append((trial, machine))
         points = [
-            Point(label, machine, limit, seed, _core.sought(machine._tuple(), seed, text, label, limit))
+            Point(label, machine, limit, seed, _core.sought(machine._tuple(), seed, text, label, limit, sample))
             for machine in {m.name: m for _, m in asked if m is not None and m.name not in rows}.values()
             for text, label in programs
             for limit in limits
@@ -271,7 +278,7 @@ def _chosen(grid: Grid, keys: Mapping[str, Any]) -> Union[Machine, None]:
     """The machine of these keys; None if they do not go together."""
     try:
         machine = machine_of(grid.name).with_(**keys)
-        _core.build(machine._tuple(), 0)
+        _core.build(machine._tuple(), 0, None)
         return machine if all(holds(condition, machine.config) for condition in grid.where) else None
     except (Error, ValueError, ArithmeticError):
         return None

@@ -20,6 +20,11 @@ use std::path::{Path, PathBuf};
 const DEFAULT_MACHINES: [&str; 5] =
     ["t94/single", "t94/superpage", "t94/partial", "t94/complete", "t94/set-associative"];
 
+/// An error of what a trace was fed to, which knows the event stream alone: now it names the file.
+pub fn of_stream(error: anyhow::Error, file: &str) -> anyhow::Error {
+    error.downcast::<farreach_types::Error>().map_or_else(|other| other, |error| error.of_stream(file).into())
+}
+
 /// The options about machines, for commands without a length in instructions.
 #[derive(Args)]
 pub struct MachineArgs {

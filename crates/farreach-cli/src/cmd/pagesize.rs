@@ -1,6 +1,6 @@
 //! `farreach pagesize`: the page-size study, of a stored trace or a running program.
 
-use super::common::{OutputArgs, threads, whole};
+use super::common::{OutputArgs, of_stream, threads, whole};
 use super::early::status;
 use super::format::FormatArgs;
 use super::{feed, program};
@@ -135,7 +135,8 @@ pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
     let mut study = Study::new(&args, machines)?;
     if args.command.is_empty() {
         let file = args.file.as_deref().ok_or_else(|| anyhow!("a trace or a command is needed"))?;
-        let early = feed::stored(file, args.format.spec()?.as_deref(), args.limit, |batch| study.feed(batch))?;
+        let early = feed::stored(file, args.format.spec()?.as_deref(), args.limit, |batch| study.feed(batch));
+        let early = early.map_err(|error| of_stream(error, file))?;
         let limited = study.emit(&args, file, early.as_ref(), None)?;
         return Ok(early.filter(|_| !limited).map_or(ExitCode::SUCCESS, |early| status(&early, 1)));
     }

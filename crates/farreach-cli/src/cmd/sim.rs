@@ -1,6 +1,6 @@
 //! `farreach sim`: a stored trace through many machines.
 
-use super::common::{LabArgs, OutputArgs, note};
+use super::common::{LabArgs, OutputArgs, note, of_stream};
 use super::early::status;
 use super::format::FormatArgs;
 use super::{feed, recorded};
@@ -41,6 +41,11 @@ pub struct SimArgs {
 
 /// Runs the command.
 pub fn run(args: SimArgs) -> Result<ExitCode> {
+    let file = args.file.clone();
+    simulate(args).map_err(|error| of_stream(error, &file))
+}
+
+fn simulate(args: SimArgs) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
     let machines = args.lab.machines()?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()).chain([args.file.as_str()]))?;

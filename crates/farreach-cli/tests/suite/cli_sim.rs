@@ -255,6 +255,18 @@ fn damaged_traces_name_the_chunk() {
     assert_eq!(dir.names(), ["cut", "flipped", "text", "whole"], "no file is left of what failed");
 }
 
+/// The machines know an event stream alone; what a user reads names the file.
+#[test]
+fn a_trace_that_a_machine_refuses_is_named() {
+    let dir = Dir::new();
+    let (text, pages) = (dir.write("text", sweep(400, 50)), dir.path("pages"));
+    assert_eq!(farreach(["trace", "convert", "--pages-only", &text, "-o", &pages]).status, 0);
+    for threads in ["1", "2"] {
+        let ran = farreach(["sim", &pages, "-m", "sv97/softvm", "--threads", threads]);
+        ran.bad(1, &[&pages, "sv97/softvm", "page trace", "--pages-only"]);
+    }
+}
+
 #[test]
 fn memory_that_ends_is_an_error_and_no_result() {
     let dir = Dir::new();
