@@ -16,7 +16,7 @@ const G1: u64 = 1 << 30;
 /// The kernel's settings of today cannot be simulated.
 pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<LeftOut>), String> {
     let thp = system.thp.as_ref();
-    let today = policy(thp.filter(|_| !program.thp_disabled))?;
+    let today = policy(thp.filter(|_| !program.thp_disabled));
     let mut all = vec![Change {
         name: TODAY.into(),
         words: "as it is".into(),
@@ -35,10 +35,6 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
             Err(why) => left_out.push(left(&pool::words(page), &why)),
         }
     }
-    left_out.push(left(
-        "khugepaged",
-        "not simulated: it collapses pages by the clock; programs that run for minutes gain more by THP",
-    ));
     if !program.takes_arguments {
         all.retain(|change| {
             let reached = change.arguments.is_empty();

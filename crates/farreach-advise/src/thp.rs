@@ -60,7 +60,7 @@ impl Rows<'_> {
         Ok(Change {
             name: name.into(),
             words: words.into(),
-            keys: policy(Some(&after(self.thp, &writes)))?,
+            keys: policy(Some(&after(self.thp, &writes))),
             arguments: self.arguments.clone(),
             writes,
             risk: risk.into(),
@@ -192,7 +192,7 @@ pub fn changes(thp: &Thp, program: &Program, left_out: &mut Vec<LeftOut>) -> Res
         all.push(Change {
             name: "no-thp".into(),
             words: "no THP for this program".into(),
-            keys: policy(None)?,
+            keys: policy(None),
             no_huge_pages: true,
             risk: "none".into(),
             ..Change::default()

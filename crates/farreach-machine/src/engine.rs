@@ -74,6 +74,10 @@ pub(super) struct Engine {
     /// If windows alone are simulated.
     pub sampling: Option<Box<Sampling>>,
     /// Where its phase ends; nowhere without it.
+    phase_end: u64,
+    /// Whether an operating system works by itself at times of its own.
+    timed: bool,
+    /// Where the loop must stop next: where the phase ends, or such work is due.
     boundary: u64,
     /// The designs see nothing now.
     skips: bool,
@@ -105,6 +109,7 @@ impl Engine {
             ordered,
             audit,
             filter: Filter::new(instances.len(), groups.len()),
+            timed: groups.iter().any(|g| g.os.keeps_time()),
             readers: mask(&|g| g.os.reads_counters() || g.os.counts_walks()),
             lifetimes: instances.iter().any(|instance| instance.walks).then(|| RegionLifetimes::new(instances.len())),
             groups,
@@ -120,6 +125,7 @@ impl Engine {
             limit: limit.unwrap_or(u64::MAX),
             plain,
             sampling: None,
+            phase_end: u64::MAX,
             boundary: u64::MAX,
             skips: false,
             uncounted: false,
@@ -168,7 +174,10 @@ impl Engine {
         let words = &batch.words[..];
         let mut at = 0;
         loop {
-            if self.boundary != u64::MAX && self.tally.limit_count() >= self.boundary {
+            if self.timed {
+                self.keep_time();
+            }
+            if self.phase_end != u64::MAX && self.tally.limit_count() >= self.phase_end {
                 self.next_phase();
             }
             if self.guest.is_some() && words.get(at).is_some_and(|word| word & OP_BIT == 0) {

@@ -175,6 +175,7 @@ pub const PRESETS: &[Preset] = presets![
     "since/midgard",
     "since-os/navarro",
     "since-os/freebsd",
+    "since-os/linux",
 ];
 
 /// The group of all presets.

@@ -67,12 +67,17 @@ impl Os {
         true
     }
 
-    /// Makes a copy-on-write page the process's own: copies it to the frame `to`, or keeps its frame.
+    /// A store makes a copy-on-write page the process's own: copies it to the frame `to`, or keeps its frame.
     pub(crate) fn own_page(&mut self, asid: Asid, vpn: Vpn, region: &Region, to: Option<Pfn>) {
+        self.memory.counts.cow_copies += u64::from(to.is_some());
+        self.take_page(asid, vpn, region, to);
+    }
+
+    /// As [`Os::own_page`], for other reasons than a store.
+    pub(crate) fn take_page(&mut self, asid: Asid, vpn: Vpn, region: &Region, to: Option<Pfn>) {
         self.demote(asid, vpn);
         let old = self.spaces[asid.0 as usize].table.get(vpn).expect("only mapped pages are copied");
         if let Some(pfn) = to {
-            self.memory.counts.cow_copies += 1;
             self.memory.fill_nameless(pfn);
             self.memory.map(pfn, 1);
             if old.touched {

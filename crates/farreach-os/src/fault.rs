@@ -167,6 +167,7 @@ impl Os {
         self.memory.counts.pt_probes += 1;
         let region = self.region(asid, vpn);
         if self.superpage_fault(asid, vpn, &region) || self.map_full(asid, vpn, &region, kind) {
+            self.daemons_see_fault(asid, vpn, &region);
             return Ok(());
         }
         let pfn = self.object_frame(FrameRequest { asid, vpn, object: region.object, page: region.page_of(vpn) })?;
@@ -189,10 +190,41 @@ impl Os {
             }
         };
         self.map_page(asid, vpn, entry);
+        if kind != Kind::Store {
+            self.map_around(asid, vpn, &region);
+        }
         self.map_large(asid, vpn, &region);
         self.promote_around(asid, vpn, &region);
         self.collapse_later(asid, vpn, &region);
+        self.daemons_see_fault(asid, vpn, &region);
         Ok(())
+    }
+
+    /// After a load or fetch of a file faulted: maps the pages around it, as far as there are frames (PGC-6).
+    fn map_around(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
+        let order = self.placement.fault_around();
+        if order == 0 || !self.memory.objects.get(region.object).kind.is_file() {
+            return;
+        }
+        let window = VpnRange { start: vpn.align_down(order), pages: 1 << order }.and(region.range);
+        let cow = !region.shared;
+        let entry = Entry {
+            label: region.label,
+            attr: attributes(region.prot, cow),
+            cow,
+            present: true,
+            populated: true,
+            ..Entry::default()
+        };
+        for vpn in window.iter() {
+            if self.spaces[asid.0 as usize].table.get(vpn).is_some() {
+                continue;
+            }
+            let request = FrameRequest { asid, vpn, object: region.object, page: region.page_of(vpn) };
+            let Ok(pfn) = self.object_frame(request) else { return };
+            self.map_page(asid, vpn, Entry { pfn, ..entry });
+            self.memory.counts.populated_pages += 1;
+        }
     }
 
     /// The frame of an object page, made busy: the frame it has, the frame reserved for it (T94-45), or a new one.

@@ -5,7 +5,7 @@
 use crate::contract::What;
 use crate::os::Os;
 use crate::page_table::entry::{Entry, attributes};
-use crate::placement::contract::{CollapsePolicy, FrameRequest};
+use crate::placement::contract::{CollapsePolicy, Effort, FrameRequest};
 use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::event::ThpRule;
@@ -34,7 +34,9 @@ impl Os {
             }
             let first = region.page_of(region.range.start.max(group.start));
             let page = first.wrapping_sub(region.range.start.max(group.start).0 - group.start.0);
-            let Some(base) = self.superpage_block(FrameRequest { vpn: group.start, page, ..request }, order) else {
+            let effort = self.placement.effort(advice);
+            let Some(base) = self.superpage_block(FrameRequest { vpn: group.start, page, ..request }, order, effort)
+            else {
                 if self.perforated_fault(asid, vpn, region, group) {
                     return true;
                 }
@@ -104,14 +106,36 @@ impl Os {
         self.memory.counts.populated_in_superpages += group.pages - 1;
     }
 
-    /// A block for a superpage. Compacts memory if there is none.
-    fn superpage_block(&mut self, request: FrameRequest, order: u8) -> Option<Pfn> {
+    /// A block for a superpage. If there is none, memory may be compacted.
+    fn superpage_block(&mut self, request: FrameRequest, order: u8, effort: Effort) -> Option<Pfn> {
         self.make_way(request, order);
-        let block = self.placement.superpage_block(&mut self.memory, request, order);
-        if block.is_none() && self.compact(order.into()) {
-            return self.placement.superpage_block(&mut self.memory, request, order);
+        let mut block = self.placement.superpage_block(&mut self.memory, request, order);
+        if block.is_none() {
+            let again = match effort {
+                Effort::Configured => self.compact(order.into()),
+                Effort::Direct => self.compact_now(order.into()),
+                Effort::Wake => {
+                    self.compaction.woken = Some(order.into());
+                    false
+                }
+                Effort::Fail => false,
+            };
+            block = again.then(|| self.placement.superpage_block(&mut self.memory, request, order)).flatten();
+        }
+        if let Some(base) = block {
+            self.memory.folios.add(base.0, order.into());
         }
         block
+    }
+
+    /// Whether base pages of a region may be collapsed into superpages of this size.
+    pub(crate) fn may_collapse(&self, asid: Asid, region: &Region, order: u8) -> bool {
+        let object = self.memory.objects.get(region.object);
+        let (vpn, page) = (region.range.start, region.first_page);
+        let request = FrameRequest { asid, vpn, object: region.object, page };
+        object.private
+            && !object.kind.is_file()
+            && self.placement.superpage_orders(&self.memory, request, self.huge_advice(asid, region)).contains(&order)
     }
 
     /// After a fault that brought in a base page: queues its group, and scans some groups of the queue if a scan is
@@ -160,24 +184,41 @@ impl Os {
         if group.pages - pages.len() as u64 > background.missing || !entries.iter().all(alone) {
             return false;
         }
+        self.collapse_group(asid, group, &region, Effort::Configured)
+    }
+
+    /// Copies the pages of a group of private memory into a block, fills the rest with zeros, and maps it as one
+    /// superpage (LNX-13). Pages that others share are copied, and stay theirs. False, and nothing is changed, if there
+    /// is no block.
+    pub(crate) fn collapse_group(&mut self, asid: Asid, group: VpnRange, region: &Region, effort: Effort) -> bool {
+        let (first, order) = (group.start, group.pages.trailing_zeros() as u8);
         let request = FrameRequest { asid, vpn: first, object: region.object, page: region.page_of(first) };
-        let Some(base) = self.superpage_block(request, order) else { return false };
+        let Some(base) = self.superpage_block(request, order, effort) else { return false };
+        let table = &self.spaces[asid.0 as usize].table;
+        let pages = table.mapped_in(group);
+        let dirty = pages.iter().any(|&vpn| table.get(vpn).is_some_and(|e| e.dirty));
         for &vpn in &pages {
             self.demote(asid, vpn);
         }
-        let dirty = entries.iter().any(|e| e.dirty);
-        let (label, attr) = (region.label, entries[0].attr);
+        let (label, attr) = (region.label, attributes(region.prot, false));
         for vpn in group.iter() {
             let to = Pfn(base.0 + (vpn.0 - first.0));
-            if self.spaces[asid.0 as usize].table.get(vpn).is_some() {
-                self.move_page(asid, vpn, to);
-            } else {
-                self.memory.fill(region.object, region.page_of(vpn), to);
-                self.map_page(
-                    asid,
-                    vpn,
-                    Entry { pfn: to, label, attr, present: true, populated: true, ..Entry::default() },
-                );
+            match self.spaces[asid.0 as usize].table.get(vpn) {
+                Some(entry) if self.memory.mappings(entry.pfn) > 1 => {
+                    self.take_page(asid, vpn, region, Some(to));
+                    self.memory.counts.gathered_pages += 1;
+                }
+                Some(entry) => {
+                    self.move_page(asid, vpn, to);
+                    if entry.cow {
+                        self.take_page(asid, vpn, region, None);
+                    }
+                }
+                None => {
+                    self.memory.fill(region.object, region.page_of(vpn), to);
+                    let entry = Entry { pfn: to, label, attr, present: true, populated: true, ..Entry::default() };
+                    self.map_page(asid, vpn, entry);
+                }
             }
         }
         self.spaces[asid.0 as usize].table.set_order(group, order);

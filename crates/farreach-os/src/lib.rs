@@ -13,6 +13,7 @@
 //! is one mechanism.
 
 mod account;
+mod background;
 mod base_pages;
 mod bits;
 mod busy;
@@ -48,6 +49,8 @@ mod reserved_list;
 mod restsegs;
 mod segment;
 mod space;
+#[cfg(test)]
+mod testing;
 mod view;
 
 pub use account::Frames;

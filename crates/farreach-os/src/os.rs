@@ -1,6 +1,8 @@
 //! [`Os`]: its parts, how it is built from a machine description, and its queries. Touches and events are in other
 //! files, one for each mechanism.
 
+use crate::background::TICKS_PER_MS;
+use crate::background::contract::Daemon;
 use crate::collapse_queue::CollapseQueue;
 use crate::compaction::policy::Compaction;
 use crate::contract::{Change, InUse, OutOfMemory, Unserved, What};
@@ -46,6 +48,11 @@ pub struct Os {
     pub(crate) reclaim: Reclaim,
     pub(crate) compaction: Compaction,
     pub(crate) collapse_queue: CollapseQueue,
+    /// What works by itself, and the time of its next work.
+    pub(crate) daemons: Vec<Box<dyn Daemon>>,
+    pub(crate) due: u64,
+    /// Instructions that take a millisecond.
+    pub(crate) ticks_per_ms: u64,
     pub(crate) nfs_prefixes: Vec<String>,
     pub(crate) labels: Labels,
     pub(crate) changes: Vec<Change>,
@@ -89,6 +96,9 @@ impl Os {
             reclaim: Reclaim::new(params),
             compaction,
             collapse_queue: CollapseQueue::default(),
+            daemons: Vec::new(),
+            due: u64::MAX,
+            ticks_per_ms: if params.has(TICKS_PER_MS.name) { params.int(TICKS_PER_MS.name) } else { 0 },
             guest: placement.guest_policy().map(|policy| Box::new(Guest::new(policy))),
             refusal: None,
             placement,
@@ -108,6 +118,8 @@ impl Os {
         // Before anything is set aside (DS13-13): contiguous memory may need compaction.
         os.tick();
         os.placement.set_up(&mut os.memory)?;
+        let daemons = os.placement.daemons();
+        os.set_daemons(daemons);
         Ok(os)
     }
 
@@ -191,7 +203,8 @@ impl Os {
         counts.chunk_unused_pages += self.memory.kept();
         counts.alloc_steps = self.memory.alloc.steps();
         counts.guest = self.guest_counts().unwrap_or_default();
-        counts.policy = self.placement.counters(&self.memory).into_iter().collect();
+        let own = self.daemons.iter().flat_map(|daemon| daemon.counters()).map(|(name, n)| (name.to_owned(), n));
+        counts.policy = self.placement.counters(&self.memory).into_iter().chain(own).collect();
         counts
     }
 

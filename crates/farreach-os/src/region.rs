@@ -146,6 +146,12 @@ impl Regions {
         all
     }
 
+    /// Regions that end behind a page, ascending.
+    pub fn from(&self, first: Vpn) -> impl Iterator<Item = &Region> {
+        let here = self.by_start.range(..=first).next_back().filter(|(_, region)| region.range.end() > first);
+        self.by_start.range(here.map_or(first, |(&start, _)| start)..).map(|(_, region)| region)
+    }
+
     /// All regions, ascending.
     pub fn iter(&self) -> impl Iterator<Item = &Region> {
         self.by_start.values()

@@ -76,6 +76,32 @@ impl Engine {
         }
     }
 
+    /// Operating systems do the work of their own that is due, between two blocks or events (OSC-1).
+    #[inline(never)]
+    pub(super) fn keep_time(&mut self) {
+        let now = self.tally.limit_count();
+        for g in 0..self.groups.len() {
+            self.work_until(g, now);
+        }
+        self.set_boundary();
+    }
+
+    /// An operating system does its work that is due by then.
+    pub(super) fn work_until(&mut self, g: usize, now: u64) {
+        let Group { os, memory_profile, .. } = &mut self.groups[g];
+        if os.due() <= now {
+            memory_profile.before(self.tally.clock(), os);
+            os.advance(now);
+            self.follow(g);
+        }
+    }
+
+    /// Where the loop must stop next.
+    pub(super) fn set_boundary(&mut self) {
+        let due = self.groups.iter().map(|g| g.os.due()).min().unwrap_or(u64::MAX);
+        self.boundary = self.phase_end.min(due);
+    }
+
     pub(super) fn op(&mut self, compiled: &mut Compiled, asid: Asid, op: &Op) -> Result<(), String> {
         match op {
             Op::Pages => return Ok(()),

@@ -15,6 +15,14 @@ use farreach_types::event::{Kind, Op};
 use std::ops::Range;
 
 impl Engine {
+    /// Operating systems do the work of their own that is due when the program has run for this long: nothing counts
+    /// its instructions.
+    pub fn keep_own_time(&mut self, microseconds: u64) {
+        if self.timed {
+            (0..self.groups.len()).for_each(|g| self.work_until(g, self.groups[g].os.ticks_of(microseconds)));
+        }
+    }
+
     /// A reference trapped. Returns whether the page may be mapped for stores as well; it may for loads and fetches.
     pub fn trap(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<bool, Error> {
         if self.current != Some(asid) {

@@ -249,7 +249,8 @@ impl Engine {
     /// From now on, which is the beginning, a sample is simulated.
     pub fn sample(&mut self, sample: Sample, seed: u64) {
         let sampling = Sampling::new(sample, seed, self.instances.len());
-        self.boundary = sampling.until;
+        self.phase_end = sampling.until;
+        self.boundary = self.phase_end;
         self.sampling = Some(Box::new(sampling));
     }
 
@@ -284,7 +285,8 @@ impl Engine {
             }
         }
         self.uncounted = sampling.phase != Phase::Window;
-        self.boundary = sampling.until;
+        self.phase_end = sampling.until;
+        self.set_boundary();
         self.sampling = Some(sampling);
     }
 

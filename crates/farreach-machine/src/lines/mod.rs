@@ -346,6 +346,18 @@ impl LineEngine {
         Ok(())
     }
 
+    /// The operating system does the work of its own that is due, between two blocks or events (OSC-1).
+    #[inline(always)]
+    fn keep_time(&mut self) -> Result<(), Error> {
+        if self.os.due() <= self.tally.limit_count() {
+            self.flush()?;
+            self.memory_profile.before(self.tally.lookups().total(), &self.os);
+            self.os.advance(self.tally.limit_count());
+            self.follow()?;
+        }
+        Ok(())
+    }
+
     fn op(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
         if let Op::Define { id, block } = op {
             return self.program.define(*id, block).map_err(|e| format!("block {id}: {e}"));
@@ -439,7 +451,11 @@ impl BatchEngine for LineEngine {
             self.switch(asid);
         }
         let mut at = 0;
-        while at < words.len() && !self.done() {
+        loop {
+            self.keep_time()?;
+            if at >= words.len() || self.done() {
+                break;
+            }
             let word = words[at];
             if word & OP_BIT != 0 {
                 let op = batch.op(word).map_err(|why| batch.broken(at, why))?;

@@ -131,6 +131,7 @@ impl TrapLab {
     /// [`Error::Simulation`]: a machine cannot go on, its memory is full, say.
     pub fn trap(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<bool, Error> {
         let Some(place) = self.sampled.place(vpn) else { return Ok(true) };
+        self.lab.trap_engine().keep_own_time(self.own);
         let stores = self.lab.trap_engine().trap(asid, vpn, kind)?;
         self.sampled.trapped(place, self.lab.trap_misses());
         Ok(stores)

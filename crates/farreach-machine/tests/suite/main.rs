@@ -9,6 +9,7 @@ mod cores;
 mod fetches;
 mod guest;
 mod kernel_segment;
+mod linux;
 mod midgard;
 mod mmu;
 mod nested;

@@ -1,35 +1,43 @@
 //! The policy that simulates this kernel's settings of transparent huge pages: `placement = this`.
 
 use farreach_live::system::{System, Thp};
-use farreach_types::Error;
 use farreach_types::addr::Bytes;
 
 /// What stands for the policy of this kernel.
 const PLACEMENT: &str = "placement=this";
+/// A page of the page directory, where the kernel does not say.
+const HUGE: u64 = 2 << 20;
+/// The smallest size of anonymous memory (LNX-1).
+const SMALLEST: u64 = 16 << 10;
+/// Files of khugepaged, with the keys for them and their defaults (LNX-10).
+const KHUGEPAGED: [(&str, &str, &str); 6] = [
+    ("pages_to_scan", "pages_to_scan", "4096"),
+    ("scan_sleep_millisecs", "scan_sleep_ms", "10000"),
+    ("alloc_sleep_millisecs", "alloc_sleep_ms", "60000"),
+    ("defrag", "khugepaged_defrag", "true"),
+    ("max_ptes_none", "max_ptes_none", "511"),
+    ("max_ptes_shared", "max_ptes_shared", "256"),
+];
 
 /// A machine `NAME[:key=value,...]` with the keys of this kernel's policy in place of `placement=this`.
-///
-/// # Errors
-/// [`Error::Config`]: as of [`policy`].
-pub fn expanded(text: &str) -> Result<String, Error> {
-    let Some((name, overrides)) = text.split_once(':') else { return Ok(text.into()) };
+pub fn expanded(text: &str) -> String {
+    let Some((name, overrides)) = text.split_once(':') else { return text.into() };
     if !overrides.split(',').any(|word| word.trim() == PLACEMENT) {
-        return Ok(text.into());
+        return text.into();
     }
     with_policy(name, overrides, System::here().thp.as_ref())
 }
 
-fn with_policy(name: &str, overrides: &str, thp: Option<&Thp>) -> Result<String, Error> {
-    let keys =
-        policy(thp).map_err(|why| Error::Config { machine: name.into(), what: format!("{PLACEMENT}: {why}") })?;
+fn with_policy(name: &str, overrides: &str, thp: Option<&Thp>) -> String {
+    let keys = policy(thp);
     let words = overrides.split(',').map(|word| if word.trim() == PLACEMENT { &keys } else { word });
-    Ok(format!("{name}:{}", words.collect::<Vec<_>>().join(",")))
+    format!("{name}:{}", words.collect::<Vec<_>>().join(","))
 }
 
 /// The sizes that are on, largest first, with the mode that counts for each.
 fn sizes(thp: &Thp) -> Vec<(u64, String)> {
     let global = thp.enabled.clone().unwrap_or_else(|| "never".into());
-    let huge = thp.pmd_bytes.unwrap_or(2 << 20);
+    let huge = thp.pmd_bytes.unwrap_or(HUGE);
     let mut all: Vec<(u64, String)> = thp
         .sizes
         .iter()
@@ -44,35 +52,42 @@ fn sizes(thp: &Thp) -> Vec<(u64, String)> {
     all
 }
 
-/// The keys that simulate these settings.
-///
-/// # Errors
-/// Sizes have different modes, which one machine cannot have.
-pub fn policy(thp: Option<&Thp>) -> Result<String, String> {
-    let sizes = thp.map(sizes).unwrap_or_default();
-    // khugepaged is left out: its clock is time.
-    let mut keys = "placement=thp,khugepaged=0".to_owned();
-    // That of anonymous shared memory; its size is that of a page of the page directory.
-    let shared = match thp.and_then(|thp| thp.shmem_enabled.as_deref()) {
-        Some("always" | "within_size" | "force") => ",shmem_enabled=always",
-        Some("advise") => ",shmem_enabled=advise",
-        _ => "",
+/// The keys that simulate these settings, as far as they are not the defaults of the policy (LNX-1, LNX-5, LNX-10).
+pub fn policy(thp: Option<&Thp>) -> String {
+    let nothing = Thp { enabled: Some("never".into()), ..Thp::default() };
+    let thp = thp.unwrap_or(&nothing);
+    let mut keys = format!("placement=linux,thp={}", thp.enabled.as_deref().unwrap_or("never"));
+    let mut add = |key: &str, value: &str, default: &str| {
+        if value != default {
+            keys += &format!(",{key}={value}");
+        }
     };
-    let Some((largest, mode)) = sizes.first() else { return Ok(keys + ",thp=never" + shared) };
-    if let Some((other, different)) = sizes.iter().find(|(_, other)| other != mode) {
-        return Err(format!(
-            "sizes of transparent huge pages with different modes are not simulated: {} is '{mode}', {} '{different}'",
-            Bytes(*largest),
-            Bytes(*other)
-        ));
+    let huge = thp.pmd_bytes.unwrap_or(HUGE);
+    add("thp_size", &Bytes(huge).to_string(), "2M");
+    // Kernels before 6.8 have one size.
+    let whole = thp.sizes.iter().find(|size| size.bytes == huge);
+    add("thp_size_enabled", whole.map_or("inherit", |size| &size.enabled), "inherit");
+    for mode in ["always", "madvise", "inherit"] {
+        let smaller = thp.sizes.iter().filter(|size| (SMALLEST..huge).contains(&size.bytes) && size.enabled == mode);
+        let mut smaller: Vec<u64> = smaller.map(|size| size.bytes).collect();
+        smaller.sort_unstable();
+        let words: Vec<String> = smaller.into_iter().map(|bytes| Bytes(bytes).to_string()).collect();
+        add(&format!("mthp_{mode}"), &words.join("+"), "");
     }
-    keys += &format!(",thp={mode},thp_size={}", Bytes(*largest));
-    let mut others: Vec<String> = sizes[1..].iter().map(|(bytes, _)| Bytes(*bytes).to_string()).collect();
-    others.reverse();
-    if !others.is_empty() {
-        keys += &format!(",mthp_sizes={}", others.join("+"));
+    add("defrag", thp.defrag.as_deref().unwrap_or("madvise"), "madvise");
+    for (file, key, default) in KHUGEPAGED {
+        let value = thp.khugepaged.iter().find(|(name, _)| name == file).map_or(default.into(), |(_, n)| n.to_string());
+        let value = if key == "khugepaged_defrag" { if value == "0" { "false" } else { "true" } } else { &value };
+        add(key, value, default);
     }
-    Ok(keys + shared)
+    // That of anonymous shared memory; its size is that of a page of the page directory.
+    let shared = match thp.shmem_enabled.as_deref() {
+        Some("always" | "within_size" | "force") => "always",
+        Some("advise") => "advise",
+        _ => "never",
+    };
+    add("shmem_enabled", shared, "never");
+    keys
 }
 
 /// The mode that counts for the largest size; `never` without huge pages.
@@ -93,39 +108,35 @@ mod tests {
 
     #[test]
     fn settings_become_keys() {
-        let keys = |thp: Thp| policy(Some(&thp)).unwrap();
-        let start = "placement=thp,khugepaged=0";
-        assert_eq!(policy(None).unwrap(), format!("{start},thp=never"));
-        assert_eq!(keys(thp("madvise", &[])), format!("{start},thp=madvise,thp_size=2M"));
-        assert_eq!(keys(thp("always", &[(64, "never"), (2048, "inherit")])), format!("{start},thp=always,thp_size=2M"));
-        let both = thp("always", &[(16, "inherit"), (64, "always"), (2048, "inherit")]);
-        assert_eq!(keys(both), format!("{start},thp=always,thp_size=2M,mthp_sizes=16K+64K"));
-        assert_eq!(
-            keys(thp("never", &[(64, "always"), (2048, "inherit")])),
-            format!("{start},thp=always,thp_size=64K")
-        );
-        assert_eq!(keys(thp("never", &[(64, "never"), (2048, "inherit")])), format!("{start},thp=never"));
+        let keys = |thp: Thp| policy(Some(&thp));
+        let start = "placement=linux";
+        assert_eq!(policy(None), format!("{start},thp=never"));
+        assert_eq!(keys(thp("madvise", &[])), format!("{start},thp=madvise"));
+        assert_eq!(keys(thp("always", &[(64, "never"), (2048, "inherit")])), format!("{start},thp=always"));
+        let several =
+            thp("madvise", &[(8, "inherit"), (64, "always"), (16, "inherit"), (32, "inherit"), (2048, "never")]);
+        let sizes = "thp_size_enabled=never,mthp_always=64K,mthp_inherit=16K+32K";
+        assert_eq!(keys(several), format!("{start},thp=madvise,{sizes}"));
         let shared = |mode: &str| keys(Thp { shmem_enabled: Some(mode.into()), ..thp("never", &[]) });
         assert_eq!(shared("within_size"), format!("{start},thp=never,shmem_enabled=always"));
         assert_eq!(shared("advise"), format!("{start},thp=never,shmem_enabled=advise"));
         assert_eq!(shared("deny"), format!("{start},thp=never"));
+        let khugepaged = [("defrag", 0), ("pages_to_scan", 4096), ("scan_sleep_millisecs", 1000), ("max_ptes_none", 0)];
+        let khugepaged = khugepaged.map(|(name, n)| (name.to_owned(), n)).to_vec();
+        let set = Thp { khugepaged, defrag: Some("always".into()), pmd_bytes: Some(32 << 20), ..thp("always", &[]) };
+        let words = "thp_size=32M,defrag=always,scan_sleep_ms=1000,khugepaged_defrag=false,max_ptes_none=0";
+        assert_eq!(keys(set), format!("{start},thp=always,{words}"));
         assert_eq!((mode(Some(&thp("madvise", &[]))).as_str(), mode(None).as_str()), ("madvise", "never"));
-        let mixed = policy(Some(&thp("madvise", &[(64, "always"), (2048, "inherit")]))).unwrap_err();
-        assert!(mixed.contains("2M is 'madvise', 64K 'always'"), "{mixed}");
     }
 
     #[test]
     fn this_stands_for_the_keys() {
         let always = thp("always", &[(64, "never"), (2048, "inherit")]);
-        let keys = with_policy("ds13/4k", "l2=none,placement=this,seed=1", Some(&always)).unwrap();
-        assert_eq!(keys, "ds13/4k:l2=none,placement=thp,khugepaged=0,thp=always,thp_size=2M,seed=1");
-        let mixed = thp("madvise", &[(64, "always"), (2048, "inherit")]);
-        let why = with_policy("ds13/4k", "placement=this", Some(&mixed)).unwrap_err().to_string();
-        assert!(
-            why.contains("'ds13/4k': placement=this: sizes of transparent huge pages with different modes"),
-            "{why}"
-        );
-        assert_eq!(expanded("ds13/4k:placement=thp").unwrap(), "ds13/4k:placement=thp");
-        assert!(expanded("ds13/4k:placement=this").unwrap().starts_with("ds13/4k:placement=thp,khugepaged=0,thp="));
+        let keys = with_policy("ds13/4k", "l2=none,placement=this,seed=1", Some(&always));
+        assert_eq!(keys, "ds13/4k:l2=none,placement=linux,thp=always,seed=1");
+        assert_eq!(expanded("ds13/4k:placement=thp"), "ds13/4k:placement=thp");
+        let here = expanded("ds13/4k:placement=this");
+        assert!(here.starts_with("ds13/4k:placement=linux,thp="), "{here}");
+        super::super::parse(&here, 0).expect("the keys are those of the policy");
     }
 }

@@ -13,6 +13,9 @@ impl Os {
     /// The clock of background compaction. It ticks when the system starts, serves a page fault, or follows an event.
     #[inline]
     pub(crate) fn tick(&mut self) {
+        if let Some(order) = self.compaction.woken.take() {
+            self.run_compaction(Plan { order, sweep: false, blocks: 1, ..self.compaction.plan });
+        }
         if self.compaction.when == When::Background {
             let compaction = &mut self.compaction;
             let due = if compaction.every == 0 {
@@ -59,7 +62,12 @@ impl Os {
     /// Makes a free block of `2^order` frames by emptying the group with the fewest pages. False if compaction is off
     /// or impossible, or if it failed recently.
     pub(crate) fn compact(&mut self, order: u32) -> bool {
-        if self.compaction.when != When::Demand || self.compaction.backoff.skips() {
+        self.compaction.when == When::Demand && self.compact_now(order)
+    }
+
+    /// As [`Os::compact`], also if the key `compaction` says otherwise (LNX-5).
+    pub(crate) fn compact_now(&mut self, order: u32) -> bool {
+        if self.compaction.backoff.skips() {
             return false;
         }
         let done = self.run_compaction(Plan { order, sweep: false, pages: u64::MAX, blocks: 1 }) > 0;

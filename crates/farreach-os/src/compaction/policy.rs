@@ -86,6 +86,8 @@ pub(crate) struct Compaction {
     pub threshold: f64,
     /// Ticks between two checks of free memory; 0: one check, at the start.
     pub every: u64,
+    /// A fault woke compaction, for a block of this size (LNX-5).
+    pub woken: Option<u32>,
     /// Page faults and events so far.
     pub ticks: u64,
     /// Runs that are left out because others gained nothing.
@@ -131,6 +133,7 @@ impl Compaction {
             plan: Plan { order, sweep: full, pages: budget, blocks: u64::MAX },
             threshold: params.number(THRESHOLD.name),
             every: params.int(EVERY.name),
+            woken: None,
             ticks: 0,
             backoff: Backoff::default(),
             used,

@@ -83,6 +83,7 @@ impl Os {
         }
         let counted_pages = self.space(asid).counted_pages;
         *self.space(asid) = Space { mapped_by_events: true, ended: true, counted_pages, ..Space::default() };
+        self.tell_daemons(|daemon, _| daemon.ended(asid));
         self.change(asid, all, What::Gone);
     }
 }

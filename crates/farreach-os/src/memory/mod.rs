@@ -1,6 +1,7 @@
 //! Physical memory: the frames with contents, the frames held back (T94-43, T94-46), and their largest numbers.
 
 mod contents;
+mod folios;
 
 use crate::busy::BusyFrames;
 use crate::frames::contract::FrameAllocator;
@@ -12,6 +13,7 @@ use crate::reservations::Reservations;
 use crate::reserved_list::ReservedList;
 use farreach_types::addr::{Pfn, Vpn};
 use farreach_types::counts::{FreeMemory, OsCounts};
+use folios::Folios;
 
 /// Frames, objects, reservations and the counters of all of them.
 pub struct Memory {
@@ -21,6 +23,8 @@ pub struct Memory {
     pub pool: Pool,
     /// Blocks that are held back for groups of pages, if the policy holds some back.
     pub reservations: Reservations,
+    /// Blocks that stay whole when a part of them is unmapped, if the policy keeps them so (LNX-21).
+    pub folios: Folios,
     /// Objects and the identity index.
     pub objects: Objects,
     /// Counters of the whole operating system.
@@ -60,6 +64,7 @@ impl Memory {
             others,
             pool: Pool::default(),
             reservations: Reservations::default(),
+            folios: Folios::default(),
             objects: Objects::default(),
             counts: OsCounts::default(),
             busy: BusyFrames::default(),
@@ -82,7 +87,7 @@ impl Memory {
     }
     /// Frames held back.
     pub fn reserved(&self) -> u64 {
-        self.reserved.live() + self.kept + self.reservations.unused()
+        self.reserved.live() + self.kept + self.reservations.unused() + self.folios.held()
     }
     /// Allocated frames are held back for a process.
     pub fn keep(&mut self, frames: u64) {
@@ -110,7 +115,8 @@ impl Memory {
             if let Some(pfn) = self.alloc.alloc_near(vpn) {
                 return Some(pfn);
             }
-            if (0..self.reclaim_batch).take_while(|_| self.steal_one()).count() == 0 && !self.preempt(0) {
+            let stolen = (0..self.reclaim_batch).take_while(|_| self.steal_one()).count();
+            if stolen == 0 && !self.preempt(0) && !self.split_folio() {
                 return None;
             }
         }
@@ -137,6 +143,13 @@ impl Memory {
             self.alloc.free_run(Pfn(first), frames);
         }
         true
+    }
+
+    /// Splits a block that is partly unmapped. False if there is none.
+    fn split_folio(&mut self) -> bool {
+        let free = self.folios.split_one();
+        free.iter().for_each(|&(first, frames)| self.alloc.free_run(Pfn(first), frames));
+        !free.is_empty()
     }
 
     fn note_reserved(&mut self) {
@@ -291,6 +304,12 @@ impl Memory {
     }
 
     fn release(&mut self, first: u64, frames: u64) {
+        if self.folios.deferred {
+            for (first, frames) in self.folios.give_back(first, frames) {
+                self.alloc.free_run(Pfn(first), frames);
+            }
+            return self.note_reserved();
+        }
         if self.reservations.is_empty() {
             return self.alloc.free_run(Pfn(first), frames);
         }
@@ -318,6 +337,7 @@ impl Memory {
             let right = (0..held.pages()).all(|i| held.uses(i) == self.busy.has(Pfn(held.base.0 + i)));
             assert!(right, "frames in use of {held:?}");
         }
+        self.folios.check(|frame| self.busy.has(Pfn(frame)));
         self.busy.check();
     }
 }

@@ -2,6 +2,7 @@
 
 use super::guest::GuestPolicy;
 use super::utopia::RestSegs;
+use crate::background::contract::Daemon;
 use crate::memory::Memory;
 use crate::object::ObjectId;
 use crate::region::{HugeAdvice, Region};
@@ -80,6 +81,23 @@ pub trait Placement: Send {
     fn perforated_block(&mut self, memory: &mut Memory) -> Option<(Pfn, [u64; 8])> {
         let _ = memory;
         None
+    }
+
+    /// What is done for a superpage at a fault in memory with this advice, if there is no free block (LNX-5).
+    fn effort(&self, advice: HugeAdvice) -> Effort {
+        let _ = advice;
+        Effort::Configured
+    }
+
+    /// log2 of the pages that a fault of a load or fetch in a file maps around it, all of which are taken to be in
+    /// memory (PGC-6); 0: its own page alone.
+    fn fault_around(&self) -> u32 {
+        0
+    }
+
+    /// What works by itself, at times of the clock (OSC-1). Asked once, after [`Placement::set_up`].
+    fn daemons(&mut self) -> Vec<Box<dyn Daemon>> {
+        Vec::new()
     }
 
     /// Whether private anonymous memory that is mapped beside other such memory becomes part of it.
@@ -176,6 +194,19 @@ pub enum SuperpageRule {
     /// As before, with entries that lose their right to be stored to, and faults that map such a superpage at once
     /// (FBR-7 to FBR-9).
     Guard,
+}
+
+/// What is done for a block that is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effort {
+    /// What the key `compaction` says.
+    Configured,
+    /// Memory is compacted at once.
+    Direct,
+    /// Compaction in the background is woken; the request fails.
+    Wake,
+    /// The request fails.
+    Fail,
 }
 
 /// A page or superpage that may be moved.

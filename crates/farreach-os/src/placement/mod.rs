@@ -7,6 +7,7 @@ mod eager;
 mod freebsd;
 pub(crate) mod guest;
 mod hugetlb;
+mod linux;
 mod mapping;
 mod navarro;
 mod perforated;
@@ -27,6 +28,7 @@ pub const PLACEMENTS: &[&PlacementKind] = &[
     &freebsd::FREEBSD,
     &two_size::TWO_SIZE,
     &thp::THP_KIND,
+    &linux::LINUX,
     &perforated::PERFORATED,
     &hugetlb::HUGETLB,
     &eager::EAGER,

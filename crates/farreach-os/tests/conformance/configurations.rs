@@ -11,6 +11,11 @@ const SMALL: &[(&str, &str)] = &[
     ("hugetlb", "huge_page=64K,pool=1M"),
     ("segment", "segment_memory=4M,primary_min=64K,admit_min=64K"),
     ("thp", "thp_size=64K,khugepaged=8,max_ptes_none=15"),
+    (
+        "linux",
+        "thp_size=64K,mthp_madvise=16K,max_ptes_none=15,pages_to_scan=64,scan_sleep_ms=30,alloc_sleep_ms=50,\
+         ticks_per_ms=1",
+    ),
     ("two-size", "large=64K,large_object=64K"),
     ("eager", "max_order=8"),
     ("perforated", "perforated_free=0.5"),

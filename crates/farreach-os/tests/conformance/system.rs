@@ -19,13 +19,27 @@ pub struct System {
     /// The translations of the hardware; an order above 0 is an entry of the whole superpage.
     known: HashMap<(Asid, u64), Pte>,
     changes: Vec<Change>,
+    /// Events and touches so far, the time of what the system does by itself.
+    now: u64,
     most_resident: u64,
     most_mapped: u64,
 }
 
 impl System {
     pub fn new(os: Os, rounds: bool) -> System {
-        System { os, rounds, known: HashMap::new(), changes: Vec::new(), most_resident: 0, most_mapped: 0 }
+        System { os, rounds, known: HashMap::new(), changes: Vec::new(), now: 0, most_resident: 0, most_mapped: 0 }
+    }
+
+    /// The system does the work of its own that is due.
+    fn pass_time(&mut self) -> Result<(), String> {
+        self.now += 1;
+        if self.os.due() <= self.now {
+            self.os.advance(self.now);
+            self.follow();
+            consistent(&self.os)?;
+        }
+        let (due, now) = (self.os.due(), self.now);
+        need(due > now, || format!("it is {now}, and work that was due at {due} is not done"))
     }
 
     pub fn apply(&mut self, asid: Asid, op: &Op) {
@@ -35,6 +49,7 @@ impl System {
 
     /// A touch; hardware has its translation from now on. `None`: memory is full, and the page is unchanged.
     pub fn touch(&mut self, program: &Program, asid: Asid, vpn: u64, kind: Kind) -> Result<Option<Pte>, String> {
+        self.pass_time()?;
         let page = program.spaces[&asid][&vpn];
         let before = self.os.pte(asid, Vpn(vpn));
         let result = self.os.touch(asid, Vpn(vpn), kind);

@@ -1,0 +1,29 @@
+//! The contract of daemons.
+
+use crate::os::Os;
+use crate::region::Region;
+use farreach_types::addr::{Asid, Vpn};
+
+/// Work that a system does by itself.
+pub trait Daemon: Send {
+    /// When it works next, in instructions; `u64::MAX`: not before it is told something.
+    fn due(&self) -> u64;
+
+    /// It is due, and this late: works, and has another time after it.
+    fn run(&mut self, os: &mut Os, now: u64);
+
+    /// A fault on a page of a region was served.
+    fn faulted(&mut self, os: &Os, asid: Asid, vpn: Vpn, region: &Region) {
+        let _ = (os, asid, vpn, region);
+    }
+
+    /// A process ended.
+    fn ended(&mut self, asid: Asid) {
+        let _ = asid;
+    }
+
+    /// What it counts, by name.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}

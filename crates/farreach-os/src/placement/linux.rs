@@ -1,0 +1,254 @@
+//! Linux of today (LNX; 6.18): private anonymous memory by sizes that are set one by one, compaction at a fault by
+//! `defrag`, khugepaged with its limits, and blocks that stay whole when they are partly unmapped. Left out are the page
+//! of zeros (LNX-4), the shrinker of underused superpages (LNX-22), which needs to know the contents of pages, and folios
+//! of files.
+
+use super::contract::{Effort, FrameRequest, Placement, PlacementKind};
+use super::thp::{ALLOCATOR, NONE, SHMEM, SHMEM_SIZE, SIZE, THP};
+use crate::background::TICKS_PER_MS;
+use crate::background::contract::Daemon;
+use crate::background::khugepaged::{Khugepaged, Settings};
+use crate::memory::Memory;
+use crate::region::HugeAdvice;
+use farreach_types::addr::Pfn;
+use farreach_types::params::{Allowed, Key, PAGE_SIZE, Params};
+
+/// Which memory one size is for.
+const MODES: Allowed = Allowed::OneOf(&["inherit", "always", "madvise", "never"]);
+const PMD: Key = Key {
+    name: "thp_size_enabled",
+    default: "inherit",
+    allowed: MODES,
+    about: "which memory gets superpages of thp_size; inherit: that of the key thp (LNX-1)",
+};
+const SIZES: Allowed = Allowed::PageSizesOrNone { min: 16384, max: 1 << 29 };
+const ALWAYS: Key = Key {
+    name: "mthp_always",
+    default: "none",
+    allowed: SIZES,
+    about: "smaller superpages that all memory gets which does not refuse (hugepages-<size>/enabled, LNX-1)",
+};
+const MADVISE: Key = Key {
+    name: "mthp_madvise",
+    default: "none",
+    allowed: SIZES,
+    about: "smaller superpages for memory that asked by madvise",
+};
+const INHERIT: Key = Key {
+    name: "mthp_inherit",
+    default: "none",
+    allowed: SIZES,
+    about: "smaller superpages for the memory that the key thp says",
+};
+const DEFRAG: Key = Key {
+    name: "defrag",
+    default: "madvise",
+    allowed: Allowed::OneOf(&["always", "defer", "defer+madvise", "madvise", "never"]),
+    about: "whose faults compact memory if there is no block for a superpage, and whose wake compaction (LNX-5)",
+};
+const PAGES: Key = Key {
+    name: "pages_to_scan",
+    default: "4096",
+    allowed: Allowed::Int { min: 0, max: 1 << 40 },
+    about: "base pages that khugepaged looks at in one wake (LNX-10); 0: it does not work",
+};
+const SLEEP: Key = Key {
+    name: "scan_sleep_ms",
+    default: "10000",
+    allowed: Allowed::Int { min: 1, max: 1 << 40 },
+    about: "milliseconds between two wakes of khugepaged; see ticks_per_ms",
+};
+const ALLOC_SLEEP: Key = Key {
+    name: "alloc_sleep_ms",
+    default: "60000",
+    allowed: Allowed::Int { min: 1, max: 1 << 40 },
+    about: "milliseconds that khugepaged sleeps when there was no block",
+};
+const COMPACTS: Key = Key {
+    name: "khugepaged_defrag",
+    default: "true",
+    allowed: Allowed::Flag,
+    about: "khugepaged may compact memory for a block",
+};
+const SHARED: Key = Key {
+    name: "max_ptes_shared",
+    default: "256",
+    allowed: Allowed::Int { min: 0, max: 1 << 18 },
+    about: "base pages of a group that other processes may map, too, when it is collapsed (LNX-12)",
+};
+const SPLIT: Key = Key {
+    name: "deferred_split",
+    default: "pressure",
+    allowed: Allowed::OneOf(&["pressure", "immediate"]),
+    about: "when the unmapped part of a superpage becomes free: when memory is short, or at once (LNX-21)",
+};
+
+const AROUND: Key = Key {
+    name: "fault_around",
+    default: "64K",
+    allowed: Allowed::PageSize { min: 4096, max: 2 << 20 },
+    about: "what a fault of a load or fetch in a file maps around it; the file is in memory (PGC-6); 4K: one page",
+};
+
+/// Registry entry.
+pub const LINUX: PlacementKind = PlacementKind {
+    name: "linux",
+    about: "Linux of today: superpages by size at faults, khugepaged by the clock, blocks that stay whole",
+    keys: &[
+        &THP,
+        &SIZE,
+        &PMD,
+        &ALWAYS,
+        &MADVISE,
+        &INHERIT,
+        &DEFRAG,
+        &PAGES,
+        &SLEEP,
+        &ALLOC_SLEEP,
+        &COMPACTS,
+        &NONE,
+        &SHARED,
+        &SPLIT,
+        &SHMEM,
+        &SHMEM_SIZE,
+        &AROUND,
+        &TICKS_PER_MS,
+        &ALLOCATOR,
+    ],
+    build,
+};
+
+struct Linux {
+    /// Orders for memory that was advised, and for memory that was not, largest first.
+    advised: Vec<u8>,
+    others: Vec<u8>,
+    /// Of shared memory.
+    shared: Vec<u8>,
+    shared_always: bool,
+    /// For advised memory, and other.
+    effort: [Effort; 2],
+    deferred: bool,
+    around: u32,
+    khugepaged: Option<Khugepaged>,
+}
+
+fn order(params: &Params, key: &Key, size: u64) -> Result<u8, String> {
+    match params.order(key.name, size)? {
+        0 => Err(format!("{} = {} is not allowed: that is page_size; {} must be larger", key.name, size, key.name)),
+        order => Ok(order as u8),
+    }
+}
+
+fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
+    let largest = order(params, &SIZE, params.int(SIZE.name))?;
+    let top = params.text(THP.name);
+    let (mut advised, mut others, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    let mut set = |order: u8, mode: &str| {
+        let mode = if mode == "inherit" { top } else { mode };
+        advised.extend((mode != "never").then_some(order));
+        others.extend((mode == "always").then_some(order));
+    };
+    set(largest, params.text(PMD.name));
+    for (key, mode) in [(&ALWAYS, "always"), (&MADVISE, "madvise"), (&INHERIT, "inherit")] {
+        for size in params.sizes(key.name) {
+            let small = order(params, key, size)?;
+            if small >= largest {
+                return Err(format!(
+                    "{} is not allowed: all of {} must be smaller than {}",
+                    key.name, key.name, SIZE.name
+                ));
+            }
+            if all.contains(&small) {
+                return Err(format!("{} is not allowed: a size has one mode, and one of these has two", key.name));
+            }
+            all.push(small);
+            set(small, mode);
+        }
+    }
+    for orders in [&mut advised, &mut others] {
+        orders.sort_unstable_by(|a, b| b.cmp(a));
+    }
+    let shared = match params.text(SHMEM.name) {
+        "never" => Vec::new(),
+        _ => vec![order(params, &SHMEM_SIZE, params.int(SHMEM_SIZE.name))?],
+    };
+    let effort = match params.text(DEFRAG.name) {
+        "always" => [Effort::Direct, Effort::Direct],
+        "defer" => [Effort::Wake, Effort::Wake],
+        "defer+madvise" => [Effort::Direct, Effort::Wake],
+        "madvise" => [Effort::Direct, Effort::Fail],
+        _ => [Effort::Fail, Effort::Fail],
+    };
+    let ms = |key: &Key| params.int(key.name).saturating_mul(params.int(TICKS_PER_MS.name));
+    let works = params.int(PAGES.name) > 0 && advised.contains(&largest);
+    let khugepaged = works.then(|| {
+        Khugepaged::new(Settings {
+            order: largest,
+            pages: params.int(PAGES.name),
+            sleep: ms(&SLEEP),
+            alloc_sleep: ms(&ALLOC_SLEEP),
+            compacts: params.flag(COMPACTS.name),
+            missing: params.int(NONE.name),
+            shared: params.int(SHARED.name),
+        })
+    });
+    let (shared_always, deferred) = (params.text(SHMEM.name) == "always", params.text(SPLIT.name) == "pressure");
+    let around = (params.int(AROUND.name) / params.int(PAGE_SIZE.name)).max(1).ilog2();
+    Ok(Box::new(Linux { around, advised, others, shared, shared_always, effort, deferred, khugepaged }))
+}
+
+impl Placement for Linux {
+    fn set_up(&mut self, memory: &mut Memory) -> Result<(), String> {
+        memory.folios.deferred = self.deferred;
+        Ok(())
+    }
+
+    fn daemons(&mut self) -> Vec<Box<dyn Daemon>> {
+        self.khugepaged.take().into_iter().map(|daemon| Box::new(daemon) as Box<dyn Daemon>).collect()
+    }
+
+    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        memory.alloc_frame(request.vpn)
+    }
+
+    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
+        let object = memory.objects.get(request.object);
+        match (object.private, advice) {
+            (true, HugeAdvice::Huge) => &self.advised,
+            (true, HugeAdvice::None) => &self.others,
+            (false, _) if object.kind.is_file() => &[],
+            (false, HugeAdvice::Huge) => &self.shared,
+            (false, HugeAdvice::None) if self.shared_always => &self.shared,
+            _ => &[],
+        }
+    }
+
+    fn effort(&self, advice: HugeAdvice) -> Effort {
+        self.effort[usize::from(advice != HugeAdvice::Huge)]
+    }
+
+    fn fault_around(&self) -> u32 {
+        self.around
+    }
+
+    fn merges_neighbours(&self) -> bool {
+        true
+    }
+
+    fn reuses_superpages(&self) -> bool {
+        true
+    }
+
+    fn counters(&self, memory: &Memory) -> Vec<(String, u64)> {
+        if !self.deferred {
+            return Vec::new();
+        }
+        let (most, split) = memory.folios.tally();
+        let counters = [
+            ("deferred_pages_at_most", most),
+            ("deferred_pages_at_end", memory.folios.held()),
+            ("deferred_splits", split),
+        ];
+        counters.map(|(name, count)| (name.to_owned(), count)).into()
+    }
+}
