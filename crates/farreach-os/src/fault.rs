@@ -131,7 +131,18 @@ impl Os {
     /// A fault brings in its own page and nothing else, unless a superpage brings in a whole region (T94-23).
     fn page_fault(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<(), OutOfMemory> {
         self.memory.counts.page_faults += 1;
-        self.bring_in(asid, vpn, kind)
+        let before = self.pages_worked();
+        let served = self.bring_in(asid, vpn, kind);
+        let pages = self.pages_worked() - before;
+        let most = &mut self.memory.counts.largest_fault_pages;
+        *most = (*most).max(pages);
+        served
+    }
+
+    /// Pages filled with zeros or copied so far.
+    fn pages_worked(&self) -> u64 {
+        let counts = &self.memory.counts;
+        counts.zeroed_pages + counts.gathered_pages + counts.cow_copies + self.compaction.used.moved_of_others
     }
 
     /// The program asks for pages before it touches them (MAP_POPULATE). They come as at faults, without the faults;

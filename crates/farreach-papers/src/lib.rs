@@ -23,6 +23,7 @@ mod large;
 pub mod machines;
 pub mod micro;
 mod number_text;
+mod policies;
 pub mod printed;
 mod ps;
 mod registry;

@@ -14,7 +14,7 @@ const CARRIED: &[(&str, &str)] = carried!["papers":
     "ps_claims", "sv97_table1", "sv97_table2", "sv97_table3", "sv97_table4", "sv97_table5", "sv97_fig8_axes",
     "ds13_table1", "ds13_table2", "ds13_table3", "ds13_table4", "ds13_table5", "ds13_fig_anchors",
     "rmm15_table1", "rmm15_table2", "rmm15_table3", "rmm15_table4", "rmm15_table5", "rmm15_table6", "rmm15_table7",
-    "rmm15_fig_anchors", "since_claims",
+    "rmm15_fig_anchors", "since_claims", "os_claims",
 ];
 /// Entries as drawn.
 const FIGURES: &[(&str, &str)] = carried!["fixtures/t94": "fig2_vectors", "fig3_vectors"];

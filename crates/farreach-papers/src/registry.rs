@@ -6,7 +6,7 @@ use crate::heads;
 use crate::hypotheses::HYPOTHESES;
 use crate::results::{Request, Results, Set};
 use crate::study::Study;
-use crate::{atlas, ds13, ps, rmm15, servers, since, sv97, t94};
+use crate::{atlas, ds13, policies, ps, rmm15, servers, since, sv97, t94};
 use farreach_types::papers::{PAPERS_SCHEMA, Papers, Section};
 
 /// All studies, in the order in which a report shows them. A further one is one file and one line here.
@@ -74,6 +74,8 @@ pub const STUDIES: &[&Study] = &[
     &since::identities::STUDY,
     &since::open::STUDY,
     &atlas::STUDY,
+    &policies::STUDY,
+    &policies::OPEN,
 ];
 
 /// The study with this id.

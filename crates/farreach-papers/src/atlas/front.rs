@@ -2,7 +2,7 @@
 
 /// Whether no row is at least as good as this one in everything that is known of both, and better in something.
 /// Less is better.
-pub(super) fn is_on(rows: &[Vec<Option<f64>>], this: &[Option<f64>]) -> bool {
+pub(crate) fn is_on(rows: &[Vec<Option<f64>>], this: &[Option<f64>]) -> bool {
     let beats = |other: &[Option<f64>]| {
         let both: Vec<(f64, f64)> = other.iter().zip(this).filter_map(|(a, b)| a.zip(*b)).collect();
         let known = this.iter().flatten().count();

@@ -10,6 +10,7 @@ use crate::results::{Request, Results, Set};
 use crate::study::Study;
 pub(crate) use designs::{Budget, Entry, entries};
 use farreach_types::papers::{Bars, Cell, Chart, Origin, Program, Section, Series, Table};
+pub(crate) use front::is_on as is_on_front;
 
 pub(crate) const STUDY: Study = Study {
     id: "atlas",

@@ -92,6 +92,9 @@ pub struct OsCounts {
     /// nor pages that were in memory already when they were mapped.
     #[serde(default)]
     pub zeroed_pages: u64,
+    /// Most pages that one fault filled with zeros or copied, compaction included: the longest that a program waited.
+    #[serde(default)]
+    pub largest_fault_pages: u64,
     /// Faults served with a superpage.
     #[serde(default)]
     pub superpage_faults: u64,

@@ -152,7 +152,7 @@ pub fn counts<'a>(verdicts: impl Iterator<Item = &'a Judged> + Clone) -> String 
 }
 
 /// Names of the papers in the ids of claims, in the order of the reports.
-const PAPERS: [&str; 6] = ["-T94", "-PS", "-SV", "-DS", "-RM", "-HW"];
+const PAPERS: [&str; 7] = ["-T94", "-PS", "-SV", "-DS", "-RM", "-HW", "-OS"];
 
 /// Where a claim stands among all: by paper, then by number. `None` if the id is not of the form `H-T94-3` with a paper
 /// known here.
