@@ -36,13 +36,14 @@ mod samples;
 mod settings;
 pub mod table;
 mod tally;
+pub mod write;
 
 use farreach_types::error::{Error, Result};
 use farreach_types::event::Source;
 
 pub use chain::Chain;
 pub use check::{Checked, Checker, Report, check};
-pub use convert::{LackeyText, Summary, recover, summarize, to_frt, to_lackey, to_lackey_file};
+pub use convert::{Summary, recover, summarize, to_frt};
 pub use dealt::Dealt;
 pub use frt::{FrtReader, Header, Totals, TraceWriter};
 pub use input::Input;
@@ -51,6 +52,7 @@ pub use partial::Partial;
 pub use pipe::{Arrival, Pipe, is_pipe};
 pub use relocate::{Relocated, Relocator};
 pub use samples::{Hot, Sampled};
+pub use write::{TARGETS, Target, Written, to_lackey, write_file, write_to};
 
 /// A format of traces that can be read.
 pub struct Format {

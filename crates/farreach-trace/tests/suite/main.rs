@@ -16,3 +16,4 @@ mod pinatrace;
 mod table;
 mod texts;
 mod threads;
+mod writers;
