@@ -98,6 +98,11 @@ pub fn gem5(data: &[u8]) {
     as_text(data, &["gem5:addresses=virtual", "gem5:addresses=physical,load=22,store=7,skip=11"]);
 }
 
+/// So are traces of the championship in value prediction.
+pub fn cvp(data: &[u8]) {
+    as_text(data, &["cvp"]);
+}
+
 /// Text of perf is refused, or is a stream of samples without violation, which does not become text.
 pub fn perf(data: &[u8]) {
     let Ok(opened) = open_as(data, Some("perf")) else { return };

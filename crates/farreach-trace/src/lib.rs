@@ -1,4 +1,4 @@
-//! Traces on disk: readers, the writer of farreach traces, the checker, generators.
+//! Traces on disk: readers and writers, the checker, generators.
 //!
 //! Owns every format that a stream is read from or written to, and the check that a stream is complete and keeps its
 //! contract. [`open_trace`] finds the format by content. A further format is one file with a [`Format`] and one line in
@@ -14,6 +14,7 @@ mod champsim;
 pub mod check;
 pub mod columns;
 pub mod convert;
+mod cvp;
 mod dealt;
 mod dramsim;
 mod drmemtrace;
@@ -80,6 +81,7 @@ pub const FORMATS: &[Format] = &[
     execlog::FORMAT,
     perf::FORMAT,
     gem5::FORMAT,
+    cvp::FORMAT,
     champsim::FORMAT,
     champsim::CLOUDSUITE,
     table::FORMAT,

@@ -165,7 +165,7 @@ mod tests {
             (&[0x8b, 0x44, 0x8f, 0x04], Flow::Next, 0, &[3, 9], &[10]), // mov eax, [rdi+rcx*4+4]
             (&[0x55], Flow::Next, 0, &[6, 5], &[6]),                   // push rbp
             (&[0xc5, 0xfd, 0x58, 0xc1], Flow::Next, 0, &[91, 92], &[91]), // vaddpd ymm0, ymm0, ymm1
-            (&[0x0f, 0x05], Flow::Next, 0, &[25], &[9, 16]),           // syscall
+            (&[0x0f, 0x05], Flow::Next, 0, &[25], &[9, 14, 25]),       // syscall
             (&[0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0], Flow::Next, 0, &[23], &[10]), // mov rax, fs:[0x28]
             (&[0xeb, 0x10], Flow::Jump, 0x1012, &[], &[]),
             (&[0xe9, 0xfb, 0xff, 0xff, 0xff], Flow::Jump, 0x1000, &[], &[]),

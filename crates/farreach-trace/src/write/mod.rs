@@ -12,6 +12,7 @@ mod drmemtrace;
 mod gem5;
 mod lackey;
 mod packed;
+mod parquet;
 mod steps;
 
 use std::io::{self, Write};
@@ -38,7 +39,7 @@ pub struct Target {
 
 /// Every one, but for farreach traces.
 pub const TARGETS: &[Target] =
-    &[lackey::TARGET, drmemtrace::TARGET, gem5::TARGET, champsim::TARGET, champsim::CLOUDSUITE];
+    &[lackey::TARGET, drmemtrace::TARGET, gem5::TARGET, champsim::TARGET, champsim::CLOUDSUITE, parquet::TARGET];
 
 /// What was written, and what the format does not hold.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

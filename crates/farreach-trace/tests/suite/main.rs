@@ -5,6 +5,7 @@ mod archives;
 mod champsim;
 mod columns;
 mod corpus;
+mod cvp;
 mod dramsim;
 mod drmemtrace;
 mod execlog;

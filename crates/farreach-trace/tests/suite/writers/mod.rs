@@ -4,6 +4,7 @@ mod champsim;
 mod drmemtrace;
 mod files;
 mod gem5;
+mod parquet;
 
 use std::collections::HashMap;
 use std::io::Cursor;
