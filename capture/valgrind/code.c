@@ -116,3 +116,31 @@ UInt code_whole_operand(const struct code* c)
       return 32; /* VPERM2F128, VPERM2I128 */
    return 0;
 }
+
+/* ---- The bytes of a block, for its definition. Instructions are address | length << 57. ---- */
+
+static UInt length_of(ULong instr)
+{
+   return instr >> 57;
+}
+
+/* Words that they take. */
+UInt code_words(const ULong* instr, UInt instrs)
+{
+   UInt bytes = 0;
+   for (UInt i = 0; i < instrs; i++)
+      bytes += length_of(instr[i]);
+   return (bytes + 7) / 8;
+}
+
+/* The core has just decoded them all: they can be read. */
+void code_put(ULong* to, const ULong* instr, UInt instrs)
+{
+   UChar* byte = (UChar*)to;
+   for (UInt i = 0; i < instrs; i++) {
+      VG_(memcpy)(byte, (void*)(Addr)(instr[i] & ((1ULL << 57) - 1)), length_of(instr[i]));
+      byte += length_of(instr[i]);
+   }
+   while ((Addr)byte % 8 != 0)
+      *byte++ = 0;
+}

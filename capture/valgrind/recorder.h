@@ -59,7 +59,7 @@ VG_REGPARM(1) void ring_turn(UChar* guest); /* called from generated code when h
 VG_REGPARM(2) void ring_fetch(UChar* guest, ULong block); /* likewise: runs a block of one instruction, no reference */
 void   fail(const HChar* format, ...) PRINTF_CHECK(1, 2) __attribute__((noreturn));
 
-/* ---- code.c: the bytes of an instruction ---- */
+/* ---- code.c: the bytes of instructions ---- */
 struct code {
    UChar map;              /* of opcodes: 0 one byte, 1 behind 0F, 2 behind 0F 38, 3 behind 0F 3A */
    UChar opcode, modrm;
@@ -78,6 +78,8 @@ Bool code_is_masked_move(const struct code*);
 Bool code_is_flush(const struct code*);
 Bool code_is_xsave(const struct code*);
 UInt code_whole_operand(const struct code*);
+UInt code_words(const ULong* instr, UInt instrs);
+void code_put(ULong* to, const ULong* instr, UInt instrs);
 
 /* ---- prepare.c: the program's code before the core optimises it ---- */
 

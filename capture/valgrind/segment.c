@@ -402,7 +402,8 @@ Int segment_scan(const IRSB* sb, Int i)
 UInt segment_define(void)
 {
    UInt   id = ring_new_block();
-   ULong* to = ring_record(FR_DEFINE, 2 + segment.instrs + segment.refs);
+   UInt   code = code_words(segment.instr, segment.instrs);
+   ULong* to = ring_record(FR_DEFINE, 2 + segment.instrs + segment.refs + code);
    *to++ = id;
    *to++ = segment.instrs | (ULong)segment.refs << 32;
    for (UInt i = 0; i < segment.instrs; i++)
@@ -413,16 +414,19 @@ UInt segment_define(void)
       tl_assert(r->after < 1 << 16 && r->word < 1 << 16 && r->size < 1 << 18 && offset < FR_SPREAD);
       *to++ = r->after | (ULong)r->word << 16 | (ULong)r->size << 32 | (ULong)offset << 50 | (ULong)r->store << 63;
    }
+   code_put(to, segment.instr, segment.instrs);
    return id;
 }
 
 UInt segment_define_insn(void)
 {
    UInt   id = ring_new_block();
-   ULong* to = ring_record(FR_DEFINE, 3);
+   ULong  instr = insn.at | (ULong)insn.len << 57;
+   ULong* to = ring_record(FR_DEFINE, 3 + code_words(&instr, 1));
    to[0] = id;
    to[1] = 1;
-   to[2] = insn.at | (ULong)insn.len << 57;
+   to[2] = instr;
+   code_put(to + 3, &instr, 1);
    return id;
 }
 

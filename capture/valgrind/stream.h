@@ -33,7 +33,7 @@
 #define FARREACH_STREAM_H
 
 #define FR_MAGIC        0x31484341455252ULL /* in control and in every ring */
-#define FR_VERSION      9
+#define FR_VERSION      10
 
 #define FR_CHUNKS       8
 #define FR_CHUNK_WORDS  32768
@@ -86,7 +86,8 @@ enum fr_record {
                        then per instruction pc | length << 57,
                        then per reference after | word << 16 | size << 32 | offset << 50 | store << 63, as in
                        farreach_types::event::DataRef. Words are numbered from 0 in the order of their first references.
-                       No instruction stands twice in a block in which a word has two references */
+                       No instruction stands twice in a block in which a word has two references.
+                       Then nothing, or the bytes of all instructions, one behind the other, as text */
    FR_START,        /* a new program image. 0: pid | bytes of text << 32  then the path of the program */
    FR_FORK,         /* 0: ring of the child. The child may write from here on */
    FR_FORKED,       /* 0: ring | pid of the child << 32, 0 if it is a number of another namespace */

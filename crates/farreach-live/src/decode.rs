@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use self::chunk::Chunk;
 use self::guest::System;
-use self::payload::{Payload, prot};
+use self::payload::{Code, Payload, prot};
 use super::counts::{Counts, Shape, Sum};
 use super::fault;
 use super::layout::{map, record};
@@ -63,6 +63,8 @@ pub struct Decoded {
 pub struct Decoder {
     shapes: ById<Shape>,
     blocks: ById<Arc<Block>>,
+    /// The bytes of their instructions, of those that told them.
+    code: ById<Code>,
     /// Of a whole system.
     system: Option<System>,
 }
@@ -157,6 +159,12 @@ impl Decoder {
         Ok(Op::Define { id, block })
     }
 
+    /// The bytes of a block that was defined.
+    fn tell(&mut self, id: u32, bytes: Code) -> Op {
+        self.code.insert(id, Arc::clone(&bytes));
+        Op::Code { id, bytes }
+    }
+
     fn record(&mut self, run: &mut Chunk, head: u64) -> Result<(), String> {
         let (kind, len) = ((head >> 32) as u32 & 0x7fff_ffff, head as u32 as usize);
         let from = run.read + 1;
@@ -195,8 +203,13 @@ impl Decoder {
         let span = |p: &Payload| Ok::<_, String>((p.page(0)?, p.page(1)?));
         let op = match kind {
             record::DEFINE => {
-                let block = p.block()?;
-                self.define(p.at(0)?, block)?
+                let (block, code) = p.block()?;
+                let id = p.at(0)?;
+                run.push(self.define(id, block)?);
+                match code {
+                    Some(bytes) => self.tell(id as u32, bytes),
+                    None => return Ok(()),
+                }
             }
             record::START => {
                 let (pid, bytes) = (p.at(0)? as u32, (p.at(0)? >> 32) as usize);
@@ -286,7 +299,8 @@ impl Decoder {
     /// `id`.
     fn cut(&mut self, run: &mut Chunk, id: u64, ip: u64) -> Result<(), String> {
         let at = run.last_block.ok_or("a fault without a block")?;
-        let block = self.blocks.get(block_id(run.batch.words[at])).cloned().ok_or("a fault in an unknown block")?;
+        let whole = block_id(run.batch.words[at]);
+        let block = self.blocks.get(whole).cloned().ok_or("a fault in an unknown block")?;
         let end = at + 1 + block.words();
         let (short, words) = fault::before(&block, &run.batch.words[at + 1..end], ip);
         let stores = |b: &Block| b.refs.iter().filter(|r| r.kind == Kind::Store).count();
@@ -296,15 +310,19 @@ impl Decoder {
             stores: (stores(&block) - stores(&short)) as u64,
         };
         // Checked before any change: if this is refused, a torn chunk ends here, with the block as it was counted.
+        let code = self.code.get(whole).map(|bytes| bytes[..short.code_bytes()].into());
         let defined = if short.instrs.is_empty() { None } else { Some(self.define(id, short)?) };
         run.last_block = None;
         run.cut.add(&cut);
-        // In place of the block: the definition of its part, then its execution. At most one word more; the record took
-        // three.
+        // In place of the block: the definition of its part in one or two words, then its execution. At most two words
+        // more; the record took three.
         let behind = run.batch.words[end..run.write].to_vec();
         run.write = at;
         if let Some(definition) = defined {
             run.push(definition);
+            if let Some(bytes) = code {
+                run.push(self.tell(id as u32, bytes));
+            }
             run.append(&[block_word(id as u32, words.len())]);
             run.append(&words);
         }

@@ -10,6 +10,7 @@ use super::layout::{self, record};
 use super::met::Told;
 use farreach_types::counts::GuestChecks;
 
+mod code;
 mod guest;
 mod system_run;
 

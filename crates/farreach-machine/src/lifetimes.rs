@@ -293,6 +293,7 @@ impl RegionLifetimes {
                 }
             }
             Op::Define { .. }
+            | Op::Code { .. }
             | Op::Pages
             | Op::Samples
             | Op::Advise { .. }

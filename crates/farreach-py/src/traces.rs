@@ -4,7 +4,7 @@ use crate::drive::{Lookout, Stop, Stream};
 use crate::errors::raise;
 use crate::events::{Event, given, taken};
 use farreach::addr::Asid;
-use farreach::event::{Batch, OP_BIT, Op};
+use farreach::event::{Batch, OP_BIT};
 use farreach::trace::columns::{Collector, Columns, Expander, Slices};
 use farreach::trace::{self, Arrival, FORMATS, Header, Pipe, TraceInfo, TraceWriter, kernels};
 use farreach::{Error, Progress};
@@ -249,7 +249,10 @@ impl<'py> Given<'py> {
             }
             if let Some((asid, text)) = event {
                 match taken(text)? {
-                    Op::Define { .. } => return Err(PyValueError::new_err("event define: only blocks have it").into()),
+                    op if op.is_definition() => {
+                        let what = "events define and code: only blocks have them";
+                        return Err(PyValueError::new_err(what).into());
+                    }
                     op => collector.op(Asid(asid), op)?,
                 }
                 take(collector)?;

@@ -77,6 +77,7 @@ impl Chain {
                     *id += self.ids;
                     self.next_id = self.next_id.max(*id + 1);
                 }
+                Op::Code { id, .. } => *id += self.ids,
                 Op::Start { parent, .. } => {
                     *parent = parent.map(|p| Asid(self.spaces + p.0));
                     self.alive.insert(batch.asid);

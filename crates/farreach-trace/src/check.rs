@@ -256,6 +256,7 @@ impl Checker {
                 *self.events.entry(name(op)).or_default() += 1;
                 match op {
                     Op::Define { id, block } => self.define(*id, block)?,
+                    Op::Code { id, bytes } => self.code(*id, bytes)?,
                     op if op.is_mark() && self.spaces.is_empty() => {}
                     Op::Pages => return Err("the mark of a page trace stands behind events or references".into()),
                     Op::Samples => return Err("the mark of samples stands behind events or references".into()),
@@ -315,6 +316,12 @@ impl Checker {
             *at += 1 + addrs.len();
         }
         Ok(())
+    }
+
+    fn code(&self, id: u32, bytes: &[u8]) -> std::result::Result<(), String> {
+        let number = self.by_id.get(id).ok_or_else(|| format!("code of block {id}, which was never defined"))?;
+        let block = &self.blocks[number as usize].0;
+        block.validate_code(bytes.len()).map_err(|why| format!("block {id} has {why}"))
     }
 
     fn define(&mut self, id: u32, block: &Arc<Block>) -> std::result::Result<(), String> {
@@ -400,7 +407,9 @@ impl Checker {
             (None, _) => {}
         }
         match op {
-            Op::Define { .. } | Op::Pages | Op::Samples | Op::Start { .. } => unreachable!("handled before"),
+            Op::Define { .. } | Op::Code { .. } | Op::Pages | Op::Samples | Op::Start { .. } => {
+                unreachable!("handled before")
+            }
             Op::Fork { child } => {
                 let program = Arc::clone(&self.spaces[at].space.program);
                 let (current, threads) = (self.spaces[at].current, self.spaces[at].threads.is_some());
@@ -470,6 +479,7 @@ fn range(what: &str, start: u64, len: u64, may_be_empty: bool) -> std::result::R
 pub(crate) fn name(op: &Op) -> &'static str {
     match op {
         Op::Define { .. } => "define",
+        Op::Code { .. } => "code",
         Op::Pages => "pages",
         Op::Samples => "samples",
         Op::Start { .. } => "start",

@@ -118,6 +118,8 @@ impl Expander {
                             self.templates.insert(*id, Template::of(block));
                         }
                     }
+                    // What a block is, as definitions.
+                    Op::Code { .. } => {}
                     op => columns.events.push((columns.len(), batch.asid, op.clone())),
                 }
                 at += 1;

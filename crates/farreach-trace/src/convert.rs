@@ -1,15 +1,13 @@
-//! From any readable trace to a farreach trace or to Lackey text, and what a trace contains.
+//! From any readable trace to a farreach trace, and what a trace contains.
 
 use serde::Serialize;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::Path;
 
 use super::check::{Report, check};
 use super::{FORMATS, Header, Opened, Totals, TraceWriter};
-use crate::partial::Partial;
 use crate::samples::{Counted, Sampled};
 use farreach_types::error::{Error, Result};
-use farreach_types::event::{Blocks, Item, Kind, Op};
 
 /// What `trace info` shows.
 #[derive(Clone, Debug, Serialize)]
@@ -106,92 +104,4 @@ fn copy(mut opened: Opened, path: &str, threads: usize, recover: bool) -> Result
             Err(e) => return Err(e),
         }
     }
-}
-
-/// What [`to_lackey`] wrote, and what the text cannot express.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct LackeyText {
-    /// Lines written: fetches, loads and stores.
-    pub references: u64,
-    /// Events (mappings, forks, threads ...) that the text has no line for.
-    pub events_left_out: u64,
-    /// Changes from one address space to another that the text does not show.
-    pub space_changes_left_out: u64,
-}
-
-/// Writes all references as Lackey text into a file, which gets its name once it is whole; `-` is standard output.
-///
-/// # Errors
-/// As [`to_lackey`]; then there is no file.
-pub fn to_lackey_file(opened: Opened, path: &str) -> Result<LackeyText> {
-    if path == "-" {
-        return to_lackey(opened, io::stdout().lock(), "standard output");
-    }
-    let mut out = Partial::create(Path::new(path))?;
-    let text = to_lackey(opened, &mut out, path)?;
-    out.commit()?;
-    Ok(text)
-}
-
-/// Writes all references as Lackey text; `file` stands in messages. Every reference is kept, in order; events, address
-/// spaces and what makes a load and a store one `M` are not part of the text.
-///
-/// # Errors
-/// The trace cannot be read to its end, breaks the contract of the stream, or cannot be written.
-pub fn to_lackey(mut opened: Opened, out: impl Write, file: &str) -> Result<LackeyText> {
-    let mut out = BufWriter::with_capacity(1 << 18, out);
-    let mut blocks = Blocks::default();
-    let mut text = LackeyText::default();
-    let mut asid = None;
-    let (mut failed, mut refused) = (None, None);
-    let io = |source| Error::Io { file: file.to_owned(), source };
-    while let Some(batch) = opened.source.next_batch()? {
-        text.space_changes_left_out += u64::from(asid.is_some_and(|a| a != batch.asid));
-        asid = Some(batch.asid);
-        let expanded = blocks.expand(&batch, |item| {
-            let written = match item {
-                Item::Access(a) => {
-                    text.references += 1;
-                    let kind = match a.kind {
-                        Kind::Fetch => "I ",
-                        Kind::Load => " L",
-                        Kind::Store => " S",
-                    };
-                    writeln!(out, "{kind} {:08x},{}", a.addr, a.size)
-                }
-                Item::Op(Op::Pages) => {
-                    refused =
-                        Some("this is a page trace: it has no addresses within pages, and the text must have them");
-                    Ok(())
-                }
-                Item::Op(Op::Samples) => {
-                    refused = Some("these are samples: the text cannot say so, and would pass for a whole trace");
-                    Ok(())
-                }
-                Item::Op(op) => {
-                    text.events_left_out += u64::from(!matches!(op, Op::Define { .. }));
-                    Ok(())
-                }
-            };
-            failed = written.err();
-            failed.is_none() && refused.is_none()
-        });
-        expanded.map_err(|e| Error::Trace {
-            file: opened.info.file.clone(),
-            place: format!("address space {}", batch.asid.0),
-            what: e.to_string(),
-        })?;
-        if let Some(source) = failed.take() {
-            return Err(io(source));
-        }
-        if let Some(why) = refused {
-            return Err(Error::Trace {
-                file: opened.info.file.clone(),
-                place: "its first event".into(),
-                what: why.into(),
-            });
-        }
-    }
-    out.flush().map_err(io)?;
-    Ok(text)
 }

@@ -38,9 +38,9 @@ pub fn lackey(data: &[u8]) {
     let mut text = Vec::new();
     let again = open_as(data, Some("lackey")).expect("it was read before");
     let written = to_lackey(again, &mut text, "memory").expect("it was read before");
-    assert_eq!(written.references, report.totals.references());
+    assert_eq!(written.references(), report.totals.references());
     let mut second = open_as(&text, Some("lackey")).expect("our own text");
-    assert_eq!(check(&mut *second.source).expect("our own text").totals.references(), written.references);
+    assert_eq!(check(&mut *second.source).expect("our own text").totals.references(), written.references());
 }
 
 /// A trace of drmemtrace is refused, or is a stream without violation that has as many references as its own Lackey
@@ -60,7 +60,7 @@ pub fn drmemtrace(data: &[u8]) {
         let written = to_lackey(again, &mut text, "memory").expect("it was read before");
         let mut second = open_as(&text, Some("lackey")).expect("our own text");
         let second = check(&mut *second.source).expect("our own text");
-        assert_eq!((read, second.totals.references()), (written.references, written.references));
+        assert_eq!((read, second.totals.references()), (written.references(), written.references()));
     }
     let (first, second) = data.split_at(data.len() / 24 * 12);
     if let Some(both) = references(&[first, second]) {
@@ -98,6 +98,11 @@ pub fn gem5(data: &[u8]) {
     as_text(data, &["gem5:addresses=virtual", "gem5:addresses=physical,load=22,store=7,skip=11"]);
 }
 
+/// So are traces of the championship in value prediction.
+pub fn cvp(data: &[u8]) {
+    as_text(data, &["cvp"]);
+}
+
 /// Text of perf is refused, or is a stream of samples without violation, which does not become text.
 pub fn perf(data: &[u8]) {
     let Ok(opened) = open_as(data, Some("perf")) else { return };
@@ -121,7 +126,10 @@ fn as_text(data: &[u8], formats: &[&str]) {
         let written = to_lackey(again, &mut text, "memory").expect("it was read before");
         let mut second = open_as(&text, Some("lackey")).expect("our own text");
         let second = check(&mut *second.source).expect("our own text");
-        assert_eq!((report.totals.references(), second.totals.references()), (written.references, written.references));
+        assert_eq!(
+            (report.totals.references(), second.totals.references()),
+            (written.references(), written.references())
+        );
     }
 }
 

@@ -24,11 +24,16 @@ use crate::{Format, Header, Opened};
 use farreach_types::error::{Error, Result};
 use farreach_types::event::{Kind, MAX_INSTR_BYTES, MAX_REF_BYTES};
 
-const MAGIC: &[u8] = b"gem5";
+pub(crate) const MAGIC: &[u8] = b"gem5";
+/// Commands that every version of gem5 has.
+pub(crate) const LOAD: u64 = 1;
+pub(crate) const STORE: u64 = 4;
+/// Traces that farreach writes are of an object with this name, and behind it which addresses they have.
+pub(crate) const OBJECT: &str = "farreach.";
 /// The longest message. The header has a name for each requestor.
 const MOST: usize = 1 << 20;
 /// Flags of a request.
-const INST_FETCH: u64 = 0x100;
+pub(crate) const INST_FETCH: u64 = 0x100;
 const PREFETCH: u64 = 0x0100_0000;
 const PT_WALK: u64 = 0x2000_0000;
 
@@ -54,17 +59,7 @@ fn open(input: Input, settings: &str) -> Result<Opened> {
     let mut info = input.info(FORMAT.name);
     let fail = |what| Error::Trace { file: info.file.clone(), place: "format gem5".into(), what };
     let settings = Settings::parse(settings, &["addresses", "load", "store", "skip"]).map_err(fail)?;
-    let addresses = match settings.get("addresses") {
-        Some(addresses @ ("virtual" | "physical")) => addresses,
-        other => {
-            return Err(fail(format!(
-                "{}the trace does not tell whether its addresses are virtual: say --addresses virtual, or --addresses \
-                 physical if it was made behind the TLB, as most are",
-                other.map_or(String::new(), |other| format!("addresses = {other} is not allowed; "))
-            )));
-        }
-    };
-    let mut commands = BTreeMap::from([(1, What::Load), (4, What::Store)]);
+    let mut commands = BTreeMap::from([(LOAD, What::Load), (STORE, What::Store)]);
     for (key, what) in [("load", What::Load), ("store", What::Store), ("skip", What::Skip)] {
         for number in settings.get(key).into_iter().flat_map(|numbers| numbers.split('|')) {
             let number: u64 =
@@ -86,6 +81,16 @@ fn open(input: Input, settings: &str) -> Result<Opened> {
         made: Assembler::new(0),
     };
     let object = reader.header()?;
+    let addresses = match settings.get("addresses").or(object.strip_prefix(OBJECT)) {
+        Some(addresses @ ("virtual" | "physical")) => addresses,
+        other => {
+            return Err(fail(format!(
+                "{}the trace does not tell whether its addresses are virtual: say --addresses virtual, or --addresses \
+                 physical if it was made behind the TLB, as most are",
+                other.map_or(String::new(), |other| format!("addresses = {other} is not allowed; "))
+            )));
+        }
+    };
     let more = [("original_format", "gem5"), ("addresses", addresses)];
     info.header = Some(Header {
         recorder: format!("gem5, {object}"),

@@ -1,4 +1,4 @@
-//! Traces on disk: readers, the writer of farreach traces, the checker, generators.
+//! Traces on disk: readers and writers, the checker, generators.
 //!
 //! Owns every format that a stream is read from or written to, and the check that a stream is complete and keeps its
 //! contract. [`open_trace`] finds the format by content. A further format is one file with a [`Format`] and one line in
@@ -14,6 +14,7 @@ mod champsim;
 pub mod check;
 pub mod columns;
 pub mod convert;
+mod cvp;
 mod dealt;
 mod dramsim;
 mod drmemtrace;
@@ -36,13 +37,14 @@ mod samples;
 mod settings;
 pub mod table;
 mod tally;
+pub mod write;
 
 use farreach_types::error::{Error, Result};
 use farreach_types::event::Source;
 
 pub use chain::Chain;
 pub use check::{Checked, Checker, Report, check};
-pub use convert::{LackeyText, Summary, recover, summarize, to_frt, to_lackey, to_lackey_file};
+pub use convert::{Summary, recover, summarize, to_frt};
 pub use dealt::Dealt;
 pub use frt::{FrtReader, Header, Totals, TraceWriter};
 pub use input::Input;
@@ -51,6 +53,7 @@ pub use partial::Partial;
 pub use pipe::{Arrival, Pipe, is_pipe};
 pub use relocate::{Relocated, Relocator};
 pub use samples::{Hot, Sampled};
+pub use write::{TARGETS, Target, Written, to_lackey, write_file, write_to};
 
 /// A format of traces that can be read.
 pub struct Format {
@@ -78,6 +81,7 @@ pub const FORMATS: &[Format] = &[
     execlog::FORMAT,
     perf::FORMAT,
     gem5::FORMAT,
+    cvp::FORMAT,
     champsim::FORMAT,
     champsim::CLOUDSUITE,
     table::FORMAT,

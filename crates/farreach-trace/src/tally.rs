@@ -19,7 +19,7 @@ impl Processes {
     #[inline]
     pub fn see(&mut self, asid: Asid, op: Option<&Op>) {
         match op {
-            Some(Op::Define { .. } | Op::Pages | Op::Samples) => return,
+            Some(Op::Define { .. } | Op::Code { .. } | Op::Pages | Op::Samples) => return,
             Some(Op::Start { parent: None, .. }) => self.starts += 1,
             Some(Op::Fork { .. }) => self.forks += 1,
             _ => {}

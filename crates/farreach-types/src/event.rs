@@ -120,6 +120,19 @@ pub struct Block {
 }
 
 impl Block {
+    /// Bytes of all instructions together.
+    pub fn code_bytes(&self) -> usize {
+        self.instrs.iter().map(|i| i.len as usize).sum()
+    }
+
+    /// Checks that [`Op::Code`] of this block may have so many bytes; the message says why not.
+    pub fn validate_code(&self, bytes: usize) -> Result<(), String> {
+        match self.code_bytes() {
+            need if need == bytes => Ok(()),
+            need => Err(format!("{} of code, and its instructions have {need}", with_noun(bytes as u64, "byte"))),
+        }
+    }
+
     /// Address words of an execution.
     pub fn words(&self) -> usize {
         self.refs.iter().map(|r| r.word as usize + 1).max().unwrap_or(0)

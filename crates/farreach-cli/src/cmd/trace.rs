@@ -6,12 +6,13 @@ use super::record::coders;
 use std::io::ErrorKind;
 
 use anyhow::{Result, bail};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use farreach_report::format::clean;
 use farreach_trace::check::{Report, Space};
-use farreach_trace::{Opened, Pages, Summary, open_trace, recover, summarize, to_frt, to_lackey_file};
+use farreach_trace::{Opened, Pages, Summary, TARGETS, Target, open_trace, recover, summarize, to_frt, write_file};
 use farreach_types::addr::Bytes;
 use farreach_types::plural::with_noun;
 
@@ -41,18 +42,23 @@ enum Action {
     #[command(after_help = "Examples:\n  \
         valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | farreach trace convert - -o ls.frt\n  \
         farreach trace convert --to lackey ls.frt | head\n  \
+        farreach trace convert --to champsim ls.frt -o ls.champsimtrace.xz\n  \
+        farreach trace convert --to drmemtrace ls.frt -o ls.trace.gz\n  \
         farreach trace convert mine.txt --columns address=2,kind=3 --base 16 --kinds 'load=R,store=W' -o mine.frt\n  \
         farreach trace convert --recover killed.frt.4711-0.partial -o killed.frt\n  \
         farreach trace convert --pages-only cc1.frt -o cc1-pages.frt")]
     Convert {
         #[command(flatten)]
         input: TraceFile,
-        /// File to write; '-' is standard output, which is the default for text
+        /// File to write; '-' is standard output, which is the default for text. A name that ends in .gz, .xz or .zst
+        /// compresses formats of other tools
         #[arg(short, long, value_name = "FILE")]
         output: Option<String>,
         /// Format to write
-        #[arg(long, value_enum, default_value_t = To::Frt)]
-        to: To,
+        #[arg(long, value_name = "FORMAT", default_value = FRT, value_parser = PossibleValuesParser::new(
+            std::iter::once(PossibleValue::new(FRT).help("Farreach trace: everything, compressed"))
+                .chain(TARGETS.iter().map(|target| PossibleValue::new(target.name).help(target.about)))))]
+        to: String,
         /// Make a whole farreach trace of what can be read of a cut or damaged one, and say where it ends
         #[arg(long)]
         recover: bool,
@@ -88,13 +94,8 @@ impl TraceFile {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum To {
-    /// Farreach trace: everything, compressed
-    Frt,
-    /// Text of Valgrind's Lackey: references only
-    Lackey,
-}
+/// The format that `convert` writes by itself.
+const FRT: &str = "frt";
 
 /// Runs the subcommand.
 pub fn run(args: TraceArgs) -> Result<()> {
@@ -127,16 +128,22 @@ pub fn run(args: TraceArgs) -> Result<()> {
                 None => Ok(()),
             }
         }
-        Action::Convert { input, output, to: To::Frt, recover, pages_only } => {
-            to_trace(&input, output, recover, pages_only)
+        Action::Convert { input, output, to, recover, pages_only } => {
+            let Some(target) = TARGETS.iter().find(|target| target.name == to) else {
+                return to_trace(&input, output, recover, pages_only);
+            };
+            if recover {
+                bail!("--recover makes a farreach trace; convert that one to {to} afterwards");
+            }
+            if pages_only {
+                bail!("--pages-only makes a farreach trace; {to} has all addresses");
+            }
+            match output {
+                Some(output) => to_other(&input, target, &output),
+                None if target.text => to_other(&input, target, "-"),
+                None => bail!("{to} is no text: name a file with -o FILE, or say -o - for standard output"),
+            }
         }
-        Action::Convert { recover: true, .. } => {
-            bail!("--recover makes a farreach trace; convert that one to text afterwards")
-        }
-        Action::Convert { pages_only: true, .. } => {
-            bail!("--pages-only makes a farreach trace; text has all addresses")
-        }
-        Action::Convert { input, output, .. } => to_text(&input, &output.unwrap_or_else(|| "-".to_owned())),
     }
 }
 
@@ -160,19 +167,19 @@ fn to_trace(input: &TraceFile, output: Option<String>, recovering: bool, pages_o
     Ok(())
 }
 
-fn to_text(input: &TraceFile, output: &str) -> Result<()> {
-    match to_lackey_file(input.open()?, output) {
+fn to_other(input: &TraceFile, target: &Target, output: &str) -> Result<()> {
+    match write_file(input.open()?, target, output) {
         // The reader of the output has closed the pipe.
         Err(farreach_types::Error::Io { source, .. }) if output == "-" && source.kind() == ErrorKind::BrokenPipe => {
             Ok(())
         }
         Err(e) => Err(e.into()),
-        Ok(text) => {
-            let parts = [(text.events_left_out, "event"), (text.space_changes_left_out, "switch of address space")];
-            let parts: Vec<_> = parts.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| with_noun(n, what)).collect();
-            if !parts.is_empty() {
-                note(format_args!("text has references only; left out: {}", parts.join(", ")));
+        Ok(written) => {
+            if output != "-" {
+                let (i, l) = (with_noun(written.instructions, "instruction"), with_noun(written.loads, "load"));
+                note(format_args!("{output}: {i}, {l}, {}", with_noun(written.stores, "store")));
             }
+            written.lost.iter().for_each(note);
             Ok(())
         }
     }
@@ -240,6 +247,9 @@ fn info_text(s: &Summary) -> String {
         lines.push(("page tables", format!("{words} words told, in {frames}")));
     }
     lines.push(("contents", counts(&s.report)));
+    if let Some(&blocks) = s.report.events.get("code") {
+        lines.push(("code", format!("bytes of the instructions of {}", with_noun(blocks, "block"))));
+    }
     if s.report.not_executed > 0 {
         lines.push(("not executed", format!("{} conditional references", s.report.not_executed)));
     }
@@ -247,7 +257,7 @@ fn info_text(s: &Summary) -> String {
         .report
         .events
         .iter()
-        .filter(|e| !["define", "pages", "samples"].contains(e.0))
+        .filter(|e| !["define", "code", "pages", "samples"].contains(e.0))
         .map(|(k, n)| format!("{n} {k}"))
         .collect();
     if !events.is_empty() {

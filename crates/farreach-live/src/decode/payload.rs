@@ -9,6 +9,9 @@ use super::super::met::Told;
 use super::map;
 use farreach_types::counts::LimitKind;
 
+/// The bytes of the instructions of a block.
+pub(super) type Code = Arc<[u8]>;
+
 /// The payload of a record; reading past its end is an error.
 pub(super) struct Payload<'a> {
     pub kind: u32,
@@ -64,13 +67,14 @@ impl Payload<'_> {
             text: self.text(6, bytes)?,
         })
     }
-    pub fn block(&self) -> Result<Block, String> {
+    /// A block, and the bytes of its instructions if they are told.
+    pub fn block(&self) -> Result<(Block, Option<Code>), String> {
         let (instrs, refs) = (self.at(1)? as u32 as usize, (self.at(1)? >> 32) as usize);
-        if self.words.len() != 2 + instrs + refs {
+        let parts = self.words[2..].split_at_checked(instrs);
+        let Some((i, (r, code))) = parts.and_then(|(i, rest)| Some((i, rest.split_at_checked(refs)?))) else {
             let (i, r) = (with_noun(instrs as u64, "instruction"), with_noun(refs as u64, "reference"));
             return Err(format!("a definition of {i} and {r} has {}", with_noun(self.words.len() as u64, "word")));
-        }
-        let (i, r) = self.words[2..].split_at(instrs);
+        };
         let reference = |&w: &u64| DataRef {
             after: w as u32 & 0xffff,
             kind: if w >> 63 != 0 { Kind::Store } else { Kind::Load },
@@ -78,10 +82,20 @@ impl Payload<'_> {
             word: w as u32 >> 16,
             offset: (w >> 50) as u32 & 0x1fff,
         };
-        Ok(Block {
+        let block = Block {
             instrs: i.iter().map(|&w| Instr { pc: w & ((1 << 57) - 1), len: (w >> 57) as u32 }).collect(),
             refs: r.iter().map(reference).collect(),
-        })
+        };
+        let bytes = block.code_bytes();
+        if !code.is_empty() && code.len() != bytes.div_ceil(8) {
+            return Err(format!(
+                "a definition of {} of instructions has {} for them",
+                with_noun(bytes as u64, "byte"),
+                with_noun(code.len() as u64, "word")
+            ));
+        }
+        let code = (!code.is_empty()).then(|| code.iter().flat_map(|w| w.to_le_bytes()).take(bytes).collect());
+        Ok((block, code))
     }
 }
 

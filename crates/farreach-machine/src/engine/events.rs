@@ -104,7 +104,7 @@ impl Engine {
 
     pub(super) fn op(&mut self, compiled: &mut Compiled, asid: Asid, op: &Op) -> Result<(), String> {
         match op {
-            Op::Pages => return Ok(()),
+            Op::Pages | Op::Code { .. } => return Ok(()),
             Op::Samples => return Err(SAMPLES.into()),
             _ => {}
         }

@@ -362,6 +362,9 @@ impl LineEngine {
         if let Op::Define { id, block } = op {
             return self.program.define(*id, block).map_err(|e| format!("block {id}: {e}"));
         }
+        if let Op::Code { .. } = op {
+            return Ok(());
+        }
         if *op == Op::Samples {
             return Err(SAMPLES.into());
         }

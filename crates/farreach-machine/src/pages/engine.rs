@@ -99,6 +99,7 @@ impl PageEngine {
             }
             Op::Samples => return Err(SAMPLES.into()),
             Op::Pages
+            | Op::Code { .. }
             | Op::Start { .. }
             | Op::Protect { .. }
             | Op::Advise { .. }

@@ -351,6 +351,7 @@ impl PlainOs {
             Op::Protect { start, len, prot } => return self.protect(asid, *start, *len, *prot),
             Op::Advise { start, len, advice } => return self.advise(asid, *start, *len, *advice),
             Op::Define { .. }
+            | Op::Code { .. }
             | Op::Pages
             | Op::Samples
             | Op::Thp(_)

@@ -59,6 +59,7 @@ impl Guest {
             }
             Op::Start { .. }
             | Op::Define { .. }
+            | Op::Code { .. }
             | Op::Pages
             | Op::Samples
             | Op::ThreadStart { .. }

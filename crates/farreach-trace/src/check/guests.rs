@@ -101,7 +101,12 @@ impl System {
                 *now = now.or(before);
                 Ok(())
             }
-            Op::Define { .. } | Op::Pages | Op::Samples | Op::Start { parent: None, .. } | Op::End(_) => Ok(()),
+            Op::Define { .. }
+            | Op::Code { .. }
+            | Op::Pages
+            | Op::Samples
+            | Op::Start { parent: None, .. }
+            | Op::End(_) => Ok(()),
             other => Err(format!("an event '{}' of a program in the stream of a whole system", super::name(other))),
         }
     }

@@ -11,8 +11,8 @@
 
 mod folder;
 mod processes;
-mod record;
-mod shard;
+pub(crate) mod record;
+pub(crate) mod shard;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -4,13 +4,13 @@ use crate::input::{Bytes, Input};
 use farreach_types::error::{Error, Result};
 
 /// Bytes of a record, of 64-bit programs and machines.
-pub(super) const RECORD: usize = 12;
+pub(crate) const RECORD: usize = 12;
 /// Bytes read at once.
 const BUFFER: usize = RECORD << 13;
 
 /// A record: all fields are little-endian.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Record {
+pub(crate) struct Record {
     /// One of [`ty`].
     pub ty: u16,
     /// Bytes of a reference, an instruction or an encoding; the [`marker`] type of a marker.
@@ -25,10 +25,19 @@ impl Record {
         let [a, b, c, d, value @ ..] = *bytes;
         Record { ty: u16::from_le_bytes([a, b]), size: u16::from_le_bytes([c, d]), value: u64::from_le_bytes(value) }
     }
+
+    #[inline]
+    pub fn to_bytes(self) -> [u8; RECORD] {
+        let mut bytes = [0; RECORD];
+        bytes[..2].copy_from_slice(&self.ty.to_le_bytes());
+        bytes[2..4].copy_from_slice(&self.size.to_le_bytes());
+        bytes[4..].copy_from_slice(&self.value.to_le_bytes());
+        bytes
+    }
 }
 
 /// Types of records.
-pub(super) mod ty {
+pub(crate) mod ty {
     pub const READ: u16 = 0;
     pub const WRITE: u16 = 1;
     /// First and last of the prefetches that processors of one architecture each have.
@@ -36,6 +45,10 @@ pub(super) mod ty {
     pub const PREFETCH_INSTR: u16 = 9;
     /// First and last of the instructions by what they do to the program counter.
     pub const INSTR: u16 = 10;
+    pub const INSTR_DIRECT_JUMP: u16 = 11;
+    pub const INSTR_INDIRECT_JUMP: u16 = 12;
+    pub const INSTR_DIRECT_CALL: u16 = 14;
+    pub const INSTR_INDIRECT_CALL: u16 = 15;
     pub const INSTR_RETURN: u16 = 16;
     pub const INSTR_BUNDLE: u16 = 17;
     /// First and last of the flushes of caches.
@@ -59,13 +72,17 @@ pub(super) mod ty {
     pub const INSTR_UNTAKEN_JUMP: u16 = 49;
 }
 
-/// Types of markers that the reader asks for; [`marker::judge`] knows all of them.
-pub(super) mod marker {
+/// Types of markers that the reader asks for or the writer makes; [`marker::judge`] knows all of them.
+pub(crate) mod marker {
     pub const TIMESTAMP: u16 = 2;
+    pub const CPU: u16 = 3;
     pub const FILETYPE: u16 = 9;
+    pub const CACHE_LINE_SIZE: u16 = 10;
     pub const VERSION: u16 = 12;
     pub const WINDOW_ID: u16 = 14;
+    pub const PAGE_SIZE: u16 = 18;
     pub const CHUNK_FOOTER: u16 = 21;
+    pub const BRANCH_TARGET: u16 = 29;
 
     /// Whether a marker leaves the references of the trace trustworthy; if not, the reason.
     pub fn judge(marker: u16) -> Result<(), &'static str> {
@@ -81,8 +98,18 @@ pub(super) mod marker {
     }
 }
 
+/// Bits of the type of a file.
+pub(crate) mod filetype {
+    pub const AARCH64: u64 = 0x8;
+    pub const X86_64: u64 = 0x40;
+    /// The first time that an instruction is executed, its bytes precede it.
+    pub const ENCODINGS: u64 = 0x200;
+    /// It is of one core, with the threads that ran there.
+    pub const CORE_SHARDED: u64 = 0x1_0000;
+}
+
 /// The records of a file, one after the other.
-pub(super) struct Records {
+pub(crate) struct Records {
     input: Bytes,
     buf: Vec<u8>,
     /// Bytes of `buf` that were consumed, and that are valid.

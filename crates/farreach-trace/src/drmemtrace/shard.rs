@@ -3,6 +3,7 @@
 use hashbrown::HashMap;
 
 use super::processes::{Processes, Thread};
+use super::record::filetype::{AARCH64, CORE_SHARDED};
 use super::record::{Record, Records, marker, ty};
 use crate::input::Input;
 use farreach_types::error::Result;
@@ -11,13 +12,10 @@ use farreach_types::event::{Kind, MAX_REF_BYTES};
 /// Versions of the format whose records have this meaning.
 const VERSIONS: std::ops::RangeInclusive<u64> = 1..=7;
 /// Longest instruction of any architecture, as recorded.
-const MAX_INSTR_BYTES: u16 = 15;
+pub(crate) const MAX_INSTR_BYTES: u16 = 15;
 /// Bytes of an encoding, or instructions of a bundle, that one record holds.
 const VALUE_BYTES: u16 = 8;
 
-/// The file says that it is of one core, with the threads that ran there.
-const CORE_SHARDED: u64 = 0x1_0000;
-const AARCH64: u64 = 0x8;
 /// All bits that are known.
 const FILETYPES: u64 = 0x7_ffff;
 /// Bits of the file type of traces that do not hold the references of a program, with the reason.

@@ -59,7 +59,7 @@ impl Known {
         match op {
             Op::Guest(_) if self.program && !self.guests => return false,
             Op::Guest(_) => self.guests = true,
-            Op::Define { .. } | Op::Pages | Op::Samples | Op::Start { .. } => {}
+            Op::Define { .. } | Op::Code { .. } | Op::Pages | Op::Samples | Op::Start { .. } => {}
             _ => self.program = true,
         }
         true
@@ -187,8 +187,11 @@ impl Coder {
             }
             self.totals.blocks += 1;
         } else {
+            if let Op::Code { id, bytes } = op {
+                self.model.check_code(*id, bytes)?;
+            }
             put_op(column, op, &mut self.op_state)?;
-            self.totals.ops += u64::from(!op.is_mark());
+            self.totals.ops += u64::from(!op.is_mark() && !op.is_definition());
         }
         self.chunk.columns.steps.push(STEP_OP);
         self.chunk.records += 1;

@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use crate::input::Input;
 use crate::{Format, Opened};
 use farreach_types::error::{Error, Result};
+use farreach_types::event::MAX_INSTR_BYTES;
 use farreach_types::plural::with_noun;
 
 pub use reader::FrtReader;
@@ -62,6 +63,8 @@ pub(crate) const CHUNK_WORDS: usize = 1 << 23;
 pub(crate) const CHUNK_OP_BYTES: usize = 1 << 22;
 /// Most instructions and most references of one block in a file.
 pub const MAX_BLOCK_ITEMS: usize = 1 << 16;
+/// Most bytes of code of a block.
+pub(crate) const MAX_CODE_BYTES: usize = MAX_BLOCK_ITEMS * MAX_INSTR_BYTES as usize;
 /// Most bytes of a path in a file.
 pub const MAX_STRING_BYTES: usize = 1 << 16;
 /// Most instructions plus references of all blocks together, each block counting [`BLOCK_ITEMS`] more. Bounds a

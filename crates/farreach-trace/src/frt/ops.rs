@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::guests::{self, TableState};
 use super::wire::{Cursor, put_string, put_varint, unzigzag, zigzag};
-use super::{MAX_BLOCK_ITEMS, MAX_STRING_BYTES};
+use super::{MAX_BLOCK_ITEMS, MAX_CODE_BYTES, MAX_STRING_BYTES};
 use farreach_types::addr::Asid;
 use farreach_types::event::{
     Advice, Backing, Block, DataRef, End, Instr, Kind, MAX_BLOCKS, Mapping, Op, Prot, ThpRule,
@@ -32,6 +32,7 @@ const THP: u8 = 14;
 const DEFINE_SHARED: u8 = 23;
 const PAGES: u8 = 24;
 const SAMPLES: u8 = 25;
+const CODE: u8 = 26;
 
 /// One record of the event column.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -134,6 +135,7 @@ impl OpState {
             }
             PAGES => Op::Pages,
             SAMPLES => Op::Samples,
+            CODE => self.take_code(c)?,
             THREAD_START => Op::ThreadStart { thread: c.u32("thread")? },
             THREAD_EXIT => Op::ThreadExit { thread: c.u32("thread")? },
             SWITCH => Op::Switch { thread: c.u32("thread")? },
@@ -151,9 +153,20 @@ impl OpState {
                 n => return Err(format!("rule {n} of transparent huge pages; 0 to 2 are known")),
             }),
             tag @ guests::MACHINE..=guests::STALE => Op::Guest(self.tables.take(tag, c)?),
-            n => return Err(format!("event {n}; {ASID} to {PAGES} are known")),
+            n => return Err(format!("event {n}; {ASID} to {CODE} are known")),
         };
         Ok(Record::Op(op))
+    }
+
+    /// Of the block defined last, mostly.
+    fn take_code(&mut self, c: &mut Cursor) -> Result<Op, String> {
+        let id = (i64::from(self.next_id) - 1).checked_add(unzigzag(c.varint()?));
+        let id = id.and_then(|id| u32::try_from(id).ok()).ok_or("code of a block whose id does not fit 32 bits")?;
+        let len = c.varint()?;
+        if len > MAX_CODE_BYTES as u64 {
+            return Err(format!("code of {len} bytes; at most {MAX_CODE_BYTES} are possible"));
+        }
+        Ok(Op::Code { id, bytes: c.bytes(len as usize, "code")?.into() })
     }
 
     fn take_define(&mut self, c: &mut Cursor, shared: bool) -> Result<Record, String> {
@@ -215,6 +228,10 @@ pub(crate) fn put_op(out: &mut Vec<u8>, op: &Op, state: &mut OpState) -> Result<
         Op::Define { .. } => unreachable!("definitions have a coder of their own"),
         Op::Pages => put(PAGES, &[]),
         Op::Samples => put(SAMPLES, &[]),
+        Op::Code { id, bytes } => {
+            put(CODE, &[zigzag(i64::from(*id) + 1 - i64::from(state.next_id)), bytes.len() as u64]);
+            out.extend_from_slice(bytes);
+        }
         Op::Start { pid, parent, program } => {
             fits(program)?;
             put(START, &[u64::from(*pid), parent.map_or(0, |p| u64::from(p.0) + 1)]);

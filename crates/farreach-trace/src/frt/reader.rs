@@ -252,8 +252,14 @@ impl FrtReader {
             Record::Op(Op::Samples) if self.version < SHARED_SINCE => {
                 return Err(format!("the mark of samples; version {} has none", self.version));
             }
+            Record::Op(Op::Code { .. }) if self.version < SHARED_SINCE => {
+                return Err(format!("bytes of code; version {} has none", self.version));
+            }
             Record::Op(op) => {
-                self.totals.ops += u64::from(!op.is_mark());
+                if let Op::Code { id, bytes } = &op {
+                    self.model.check_code(*id, bytes)?;
+                }
+                self.totals.ops += u64::from(!op.is_mark() && !op.is_definition());
                 op
             }
         };

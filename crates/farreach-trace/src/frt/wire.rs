@@ -75,10 +75,14 @@ impl<'a> Cursor<'a> {
         if len > super::MAX_STRING_BYTES as u64 {
             return Err(format!("a path of {len} bytes; at most {} are possible", super::MAX_STRING_BYTES));
         }
-        let bytes =
-            self.bytes.get(self.at..self.at + len as usize).ok_or("a path reaches past the end of its column")?;
-        self.at += len as usize;
-        std::str::from_utf8(bytes).map_err(|_| "a path is not UTF-8".into())
+        std::str::from_utf8(self.bytes(len as usize, "a path")?).map_err(|_| "a path is not UTF-8".into())
+    }
+
+    /// So many bytes; `what` names them.
+    pub fn bytes(&mut self, len: usize, what: &str) -> Result<&'a [u8], String> {
+        let bytes = self.bytes.get(self.at..self.at + len);
+        self.at += len;
+        bytes.ok_or_else(|| format!("{what} reaches past the end of its column"))
     }
 }
 

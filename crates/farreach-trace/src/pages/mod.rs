@@ -70,8 +70,8 @@ impl<S: Source> Pages<S> {
                             self.pieces.insert(*id, Piece::of(*id, Arc::clone(block)));
                         }
                     }
-                    // It says what this stream is, too.
-                    Op::Pages => {}
+                    // It says what this stream is, too. Paths have no code.
+                    Op::Pages | Op::Code { .. } => {}
                     op => {
                         self.paths.end(&self.pieces, &mut self.out);
                         self.out.push_op(op.clone());

@@ -49,6 +49,12 @@ fn perf() {
 }
 
 #[test]
+fn cvp() {
+    replay("cvp", fuzz::cvp);
+    replay("cvp", fuzz::open);
+}
+
+#[test]
 fn gem5() {
     replay("gem5", fuzz::gem5);
 }
@@ -154,6 +160,8 @@ fn write_seeds() {
         std::fs::create_dir_all(folder.join(name).parent().expect("a folder")).expect("room");
         std::fs::write(folder.join(name), text).expect("room");
     }
+    std::fs::create_dir_all(folder.join("cvp")).expect("room");
+    std::fs::write(folder.join("cvp/records"), crate::cvp::records().concat()).expect("room");
     std::fs::create_dir_all(folder.join("gem5")).expect("room");
     std::fs::write(folder.join("gem5/cpu"), crate::gem5::trace(&crate::gem5::packets())).expect("room");
     std::fs::write(folder.join("gem5/cache"), crate::gem5::trace(&crate::gem5::behind_a_cache())).expect("room");

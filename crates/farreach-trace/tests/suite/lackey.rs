@@ -219,7 +219,7 @@ fn text_to_farreach_trace_to_text() {
     assert_eq!(opened.info.header.as_ref().expect("one").more["original_format"], "lackey");
     let mut back = Vec::new();
     let text = to_lackey(opened, &mut back, "memory").expect("room");
-    assert_eq!((text.references, text.events_left_out), (40_000, 0));
+    assert_eq!((text.references(), &text.lost[..]), (40_000, &[][..]));
     assert!(
         back == long_text().as_bytes().to_vec()
             || read(&back).expect("good").0 == read(long_text().as_bytes()).expect("good").0

@@ -46,7 +46,7 @@ fn the_stream_says_what_it_is_and_keeps_saying_so() {
     assert_eq!((summary.report.events["samples"], summary.report.totals.ops), (1, 0));
     assert!(summary.lacks.contains("everything between the samples"));
     let e = to_lackey(opened(), &mut Vec::new(), "memory").expect_err("refused").to_string();
-    assert!(e.contains("these are samples: the text cannot say so"), "{e}");
+    assert!(e.contains("these are samples: lackey cannot say so"), "{e}");
     // Stored, and read again.
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("t.frt");

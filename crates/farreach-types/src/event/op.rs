@@ -110,6 +110,14 @@ pub enum Op {
         /// The block.
         block: Arc<Block>,
     },
+    /// The bytes of the instructions of a block that was defined before, one behind the other. A recorder that has them
+    /// says so once for each block. They are part of the definition, and belong to no address space either.
+    Code {
+        /// The block.
+        id: u32,
+        /// As many as its instructions have together.
+        bytes: Arc<[u8]>,
+    },
     /// The stream is a page trace: only the pages of data references are those of the program, and which of them touch
     /// two. Addresses within pages are not. Before all but definitions, and of the whole stream.
     Pages,
@@ -196,5 +204,10 @@ impl Op {
     /// Whether it says what the stream is, and nothing of a program.
     pub fn is_mark(&self) -> bool {
         matches!(self, Op::Pages | Op::Samples)
+    }
+
+    /// Whether it says what a block is, and nothing of a program.
+    pub fn is_definition(&self) -> bool {
+        matches!(self, Op::Define { .. } | Op::Code { .. })
     }
 }

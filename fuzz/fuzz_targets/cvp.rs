@@ -1,0 +1,7 @@
+//! Any bytes as a trace of the championship in value prediction: an error, or a stream without violation, the same as
+//! its own Lackey text.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| farreach_trace::fuzz::cvp(data));
