@@ -23,6 +23,7 @@ for ((i = 0; i < copies; i++)); do
   cp fixtures/programs/demo.c "$dir/demo$i.c"
 done
 cc1=$(gcc -print-prog-name=cc1)
+# shellcheck disable=SC2016 # for the bash that runs it
 printf 'for f in "$@"; do "%s" -quiet -O2 "$f" -o /dev/null; done\n' "$cc1" > "$dir/all.sh"
 if ((copies == 1)); then program=("$cc1" -quiet -O2 "${sources[0]}" -o /dev/null)
 else program=(bash "$dir/all.sh" "${sources[@]}"); fi
@@ -37,9 +38,10 @@ timed() {
 # note NAME WALL CPU: one measurement.
 note() { echo "$2 $3" >> "$dir/$1.times"; }
 measure() {
-  local name=$1 wall user sys
+  local name=$1 times wall user sys
   shift
-  read -r wall user sys < <(timed "$@")
+  times=$(timed "$@")
+  read -r wall user sys <<< "$times"
   note "$name" "$wall" "$(awk "BEGIN { print $user + $sys }")"
 }
 median() {
