@@ -3,7 +3,7 @@
 //! batches, to measure the recorder alone; `--events` prints every event but definitions; `--quiet` prints nothing.
 
 use farreach_live::{Begin, Options, Recorder, SystemOptions};
-use farreach_types::event::{Blocks, Item, Kind, Op, Source};
+use farreach_types::event::{Blocks, Item, Kind, Source};
 use std::ffi::OsString;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 },
                 Item::Op(op) => {
                     ops += 1;
-                    if events && !matches!(op, Op::Define { .. }) {
+                    if events && !op.is_definition() {
                         eprintln!("{} {fetches} {op:x?}", batch.asid.0);
                     }
                 }

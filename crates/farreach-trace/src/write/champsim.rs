@@ -219,9 +219,7 @@ impl Sink for ChampSim {
         if self.without_code > 0 {
             let all = with_noun(self.without_code, "instruction");
             let branches = with_noun(self.inferred, "taken branch");
-            lost.push(format!(
-                "the trace does not tell what {all} are: without registers, and {branches} inferred from where threads went on"
-            ));
+            lost.push(format!("the trace does not tell what {all} are: without registers, and {branches} inferred"));
         }
         lost
     }

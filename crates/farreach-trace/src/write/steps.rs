@@ -229,9 +229,9 @@ impl<'a> Steps<'a> {
         self.rest.pass_on(&self.codes, None)?;
         let ended = self.threads.take(None);
         self.exit(ended)?;
-        let Rest { sink, bytes, out, counts, holds, name, .. } = &mut self.rest;
+        let Rest { sink, bytes, out, counts, holds, .. } = &mut self.rest;
         let lost = sink.finish(bytes);
-        counts.written.lost = counts.lost(name, holds).into_iter().chain(lost).collect();
+        counts.written.lost = counts.lost(holds).into_iter().chain(lost).collect();
         out.write_all(bytes).and_then(|()| out.flush()).map_err(Stop::Io)
     }
 
@@ -312,7 +312,7 @@ impl Rest<'_> {
 
 impl Counts {
     /// A line for each kind of what a format does not hold.
-    fn lost(&self, name: &str, holds: &Holds) -> Vec<String> {
+    fn lost(&self, holds: &Holds) -> Vec<String> {
         let mut lost = Vec::new();
         let events = |n: u64, of: &str| format!("left out: {} of {of}", with_noun(n, "event"));
         if self.mappings > 0 {
@@ -334,10 +334,13 @@ impl Counts {
         }
         if !holds.sizes {
             let all = with_noun(self.written.references(), "reference");
-            let crossing = with_noun(self.crossing, "second page");
-            lost.push(format!("left out: the sizes of {all}, and so {crossing} of 4 KB that they reach into"));
+            let pages = if self.crossing > 0 {
+                format!(", and so {} of 4 KB that they reach into", with_noun(self.crossing, "second page"))
+            } else {
+                String::new()
+            };
+            lost.push(format!("left out: the sizes of {all}{pages}"));
         }
-        let _ = name;
         lost
     }
 }

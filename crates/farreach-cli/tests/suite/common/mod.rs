@@ -124,7 +124,7 @@ fn expand(
     let each = |item: Item<'_>| {
         match item {
             Item::Access(a) => accesses.push((batch.asid.0, a)),
-            Item::Op(Op::Define { .. }) => {}
+            Item::Op(op) if op.is_definition() => {}
             Item::Op(op) => {
                 ops.push((batch.asid.0, op.clone()));
                 places.push(accesses.len());
