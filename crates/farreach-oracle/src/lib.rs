@@ -14,6 +14,7 @@
 //! * [`program`], [`frames`], [`paging`]: what programs mapped, free frames as lists, and paging with both, for
 //! * [`segments`]: direct segments,
 //! * [`huge`]: superpages at faults, by collapse, and from a pool with rounding,
+//! * [`linux`]: superpages of today's Linux, khugepaged, and blocks that stay whole,
 //! * [`eager`]: eager paging on a buddy allocator, and ranges;
 //! * [`fold`]: the events of a system with larger pages;
 //! * [`tables`]: page-table organisations since 2015, and walk caches, as lists and maps;
@@ -28,11 +29,11 @@
 //! * [`dice`]: random choices for the streams of both sides.
 //!
 //! Where the specification is open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs`, `run.rs`,
-//! `program.rs`, `frames.rs`, `paging.rs`, `segments.rs`, `huge.rs`, `eager.rs`, `policies.rs`, `tables.rs`,
+//! `program.rs`, `frames.rs`, `paging.rs`, `segments.rs`, `huge.rs`, `linux.rs`, `eager.rs`, `policies.rs`, `tables.rs`,
 //! `utopia.rs`, `coalesce.rs`, `midgard.rs`, `sll.rs`, `perforated.rs`, `belady.rs`, `hosts.rs`, `guest.rs`,
 //! `reservations.rs` and its parts, and those in `since` state the choices (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`,
 //! `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`, `OE-n`, `OB-n`, `OW-n`, `OU-n`, `OC-n`, `OV-n`, `OY-n`, `OX-n`,
-//! `OA-n`, `OI-n`, `OZ-n`, `OJ-n`). Look there first when implementation and oracle differ.
+//! `OA-n`, `OI-n`, `OZ-n`, `OJ-n`, `OK-n`). Look there first when implementation and oracle differ.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "for tests only")]
 
@@ -47,6 +48,7 @@ pub mod frames;
 pub mod guest;
 pub mod hosts;
 pub mod huge;
+pub mod linux;
 pub mod lru;
 pub mod midgard;
 pub mod mmu;

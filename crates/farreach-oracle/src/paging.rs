@@ -70,6 +70,18 @@ pub trait Model {
     fn apply(&mut self, process: u32, op: &Op);
     /// A reference of a process.
     fn touch(&mut self, process: u32, page: u64, kind: Kind) -> Result<(), Full>;
+    /// When it works by itself next (OSC-1).
+    fn due(&self) -> u64 {
+        u64::MAX
+    }
+    /// It is this late: work that is due is done.
+    fn advance(&mut self, now: u64) {
+        let _ = now;
+    }
+    /// What only its policy counts, by name.
+    fn own(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// Programs, frames, and what was counted.

@@ -17,6 +17,11 @@ pub trait Daemon: Send {
         let _ = (os, asid, vpn, region);
     }
 
+    /// A region is advised to have superpages (MADV_HUGEPAGE).
+    fn advised(&mut self, os: &Os, asid: Asid, region: &Region) {
+        let _ = (os, asid, region);
+    }
+
     /// A process ended.
     fn ended(&mut self, asid: Asid) {
         let _ = asid;

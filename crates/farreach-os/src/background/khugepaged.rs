@@ -77,6 +77,18 @@ impl Khugepaged {
         })
     }
 
+    /// A process with a region that has room for a superpage enters, if its memory may have one.
+    fn enter(&mut self, os: &Os, asid: Asid, region: &Region) {
+        if self.list.contains(&asid) || !os.may_collapse(asid, region, self.settings.order) {
+            return;
+        }
+        // Without a process it sleeps until one comes; otherwise it sleeps on.
+        if self.due == u64::MAX {
+            self.due = 0;
+        }
+        self.list.push(asid);
+    }
+
     /// LNX-12 and LNX-13.
     fn look(&self, os: &mut Os, asid: Asid, group: VpnRange, region: &Region) -> Looked {
         let table = &os.spaces[asid.0 as usize].table;
@@ -150,20 +162,21 @@ impl Daemon for Khugepaged {
         self.due = if self.list.is_empty() { u64::MAX } else { now.saturating_add(slept) };
     }
 
-    /// A process enters at its first fault in a group that could be a superpage, and wakes the daemon if it had none.
+    /// LNX-11: a process enters at its first fault in a group that could be a superpage.
     fn faulted(&mut self, os: &Os, asid: Asid, vpn: Vpn, region: &Region) {
         let group = self.group(vpn);
-        if self.list.contains(&asid)
-            || group.and(region.range) != group
-            || !os.may_collapse(asid, region, self.settings.order)
-        {
-            return;
+        if group.and(region.range) == group {
+            self.enter(os, asid, region);
         }
-        // Without a process it sleeps until one comes; otherwise it sleeps on.
-        if self.due == u64::MAX {
-            self.due = 0;
+    }
+
+    /// LNX-11: or when memory is advised that has room for a superpage.
+    fn advised(&mut self, os: &Os, asid: Asid, region: &Region) {
+        let pages = 1u64 << self.settings.order;
+        let group = VpnRange { start: Vpn(region.range.start.0.next_multiple_of(pages)), pages };
+        if group.and(region.range) == group {
+            self.enter(os, asid, region);
         }
-        self.list.push(asid);
     }
 
     fn ended(&mut self, asid: Asid) {

@@ -13,7 +13,7 @@ mod tests;
 use crate::os::Os;
 use crate::region::Region;
 use contract::Daemon;
-use farreach_types::addr::{Asid, Vpn};
+use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::params::{Allowed, Key};
 
 /// What instructions a millisecond has.
@@ -71,5 +71,13 @@ impl Os {
     /// A fault in a region was served.
     pub(crate) fn daemons_see_fault(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
         self.tell_daemons(|daemon, os| daemon.faulted(os, asid, vpn, region));
+    }
+    /// The regions in a range are advised to have superpages now.
+    pub(crate) fn daemons_see_advice(&mut self, asid: Asid, range: VpnRange) {
+        self.tell_daemons(|daemon, os| {
+            let regions = os.spaces[asid.0 as usize].regions.from(range.start);
+            let inside = regions.take_while(|region| region.range.start < range.end());
+            inside.for_each(|region| daemon.advised(os, asid, region));
+        });
     }
 }

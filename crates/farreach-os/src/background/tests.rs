@@ -253,6 +253,20 @@ fn order_or_none(os: &Os, asid: u32, vpn: u64) -> Option<u8> {
 }
 
 /// LNX-10: after a failed allocation it sleeps longer.
+/// Memory that was used before it was advised.
+#[test]
+fn lnx_11_advice_brings_a_process_in() {
+    let mut os = linux("memory=16M,thp=madvise,thp_size=64K");
+    map(&mut os, 3, 45);
+    (3..43).for_each(|vpn| _ = store(&mut os, vpn));
+    advise(&mut os, 3, 12, Advice::HugePage);
+    assert_eq!(os.due(), u64::MAX, "no group lies in what is advised");
+    advise(&mut os, 20, 28, Advice::HugePage);
+    os.advance(1);
+    assert_eq!((os.counts().collapses, leaf(&os, 32)), (1, (32, 4)));
+    assert_eq!((leaf(&os, 16), leaf(&os, 3)), ((16, 0), (3, 0)));
+}
+
 #[test]
 fn lnx_10_a_failed_allocation_costs_a_long_sleep() {
     let mut os = linux("memory=2M,thp=madvise,khugepaged_defrag=false");

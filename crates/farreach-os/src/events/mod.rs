@@ -82,6 +82,9 @@ impl Os {
                     let advice = if region.advice == HugeAdvice::Rest { HugeAdvice::Rest } else { advice };
                     self.put(asid, Region { advice, ..region });
                 }
+                if advice == HugeAdvice::Huge {
+                    self.daemons_see_advice(asid, range);
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 //! part are held, until memory is short and the block is split.
 
 use crate::bits;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// One block. A bit for each frame that nothing maps any more.
 struct Folio {
@@ -10,6 +10,8 @@ struct Folio {
     gone: Vec<u64>,
     /// Frames whose bit is set.
     held: u64,
+    /// Its number in the queue while it is partly unmapped.
+    number: u64,
 }
 
 /// Blocks that hold frames, or may do so. Empty where partly unmapped blocks are split at once.
@@ -17,8 +19,10 @@ struct Folio {
 pub struct Folios {
     /// By first frame.
     blocks: BTreeMap<u64, Folio>,
-    /// Blocks that are partly unmapped, oldest first. Those that ended since are still in it.
-    partial: VecDeque<u64>,
+    /// The queue: blocks that are partly unmapped, by a number that ascends with time.
+    partial: BTreeMap<u64, u64>,
+    /// The next number.
+    number: u64,
     held: u64,
     most_held: u64,
     split: u64,
@@ -31,7 +35,7 @@ impl Folios {
     pub fn add(&mut self, base: u64, order: u32) {
         if self.deferred {
             let gone = vec![0; (1usize << order).div_ceil(64)];
-            self.blocks.insert(base, Folio { order, gone, held: 0 });
+            self.blocks.insert(base, Folio { order, gone, held: 0, number: 0 });
         }
     }
 
@@ -67,29 +71,34 @@ impl Folios {
             let all = 1 << folio.order;
             if folio.held == all {
                 self.held -= all;
+                if !first {
+                    self.partial.remove(&folio.number);
+                }
                 self.blocks.remove(&base);
                 free.push((base, all));
             } else if first {
-                self.partial.push_back(base);
+                folio.number = self.number;
+                self.partial.insert(self.number, base);
+                self.number += 1;
             }
             at += part;
         }
-        self.most_held = self.most_held.max(self.held);
         free
+    }
+
+    /// An event ended: what is held now is held.
+    pub fn settle(&mut self) {
+        self.most_held = self.most_held.max(self.held);
     }
 
     /// Splits the block that has been partly unmapped for longest. Returns the frames that are free now; empty if there
     /// is no such block.
     pub fn split_one(&mut self) -> Vec<(u64, u64)> {
-        while let Some(base) = self.partial.pop_front() {
-            let Some(folio) = self.blocks.get(&base).filter(|folio| folio.held > 0) else { continue };
-            let free = bits::runs(&folio.gone).map(|(at, n)| (base + at, n)).collect();
-            self.held -= folio.held;
-            self.split += 1;
-            self.blocks.remove(&base);
-            return free;
-        }
-        Vec::new()
+        let Some((_, base)) = self.partial.pop_first() else { return Vec::new() };
+        let folio = self.blocks.remove(&base).expect("blocks in the queue are whole");
+        self.held -= folio.held;
+        self.split += 1;
+        bits::runs(&folio.gone).map(|(at, n)| (base + at, n)).collect()
     }
 
     /// Panics if the counts are not consistent. `busy` tells whether a frame has contents.
@@ -103,6 +112,8 @@ impl Folios {
             held += folio.held;
         }
         assert_eq!(held, self.held, "held frames");
+        let partial = self.blocks.values().filter(|folio| folio.held > 0).count();
+        assert_eq!(partial, self.partial.len(), "blocks in the queue");
     }
 }
 
@@ -116,6 +127,7 @@ mod tests {
         let mut folios = Folios { deferred: true, ..Folios::default() };
         folios.add(512, 9);
         assert_eq!(folios.give_back(512, 256), []);
+        folios.settle();
         assert_eq!(folios.held(), 256);
         folios.check(|frame| frame >= 768);
         assert_eq!(folios.split_one(), [(512, 256)]);
@@ -134,5 +146,31 @@ mod tests {
         assert_eq!((folios.held(), folios.split_one()), (0, vec![]), "nothing is left to split");
         folios.add(16, 4);
         folios.check(|_| true);
+    }
+    /// The queue is one of blocks, not of places: what ended leaves it.
+    #[test]
+    fn lnx_21_a_block_does_not_inherit_the_turn_of_one_that_was_there_before() {
+        let mut folios = Folios { deferred: true, ..Folios::default() };
+        folios.add(0, 4);
+        folios.add(16, 4);
+        folios.give_back(0, 1);
+        assert_eq!(folios.give_back(1, 15), [(0, 16)]);
+        folios.add(0, 4);
+        folios.give_back(16, 3);
+        folios.give_back(0, 2);
+        folios.check(|frame| frame >= 19 || (2..16).contains(&frame));
+        assert_eq!(folios.split_one(), [(16, 3)], "it was partly unmapped first");
+        assert_eq!(folios.split_one(), [(0, 2)]);
+    }
+
+    /// Pieces of one event: what it frees in the end was never held.
+    #[test]
+    fn lnx_21_what_an_event_frees_as_a_whole_is_not_counted_as_held() {
+        let mut folios = Folios { deferred: true, ..Folios::default() };
+        folios.add(0, 4);
+        folios.give_back(0, 5);
+        folios.give_back(5, 11);
+        folios.settle();
+        assert_eq!(folios.tally(), (0, 0));
     }
 }

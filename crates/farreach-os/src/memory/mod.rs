@@ -298,6 +298,7 @@ impl Memory {
                 (first, frames) = (first + part, frames - part);
             }
         }
+        self.folios.settle();
         for (first, frames) in self.reservations.break_ended() {
             self.alloc.free_run(Pfn(first), frames);
         }

@@ -9,8 +9,16 @@ use farreach_oracle::paging::{Counts, Model};
 
 /// Large pieces, and small ones that come one after the other.
 const SHAPES: [Shape; 2] = [
-    Shape { pages: 640, lengths: &[1, 3, 8, 16, 40, 90], align: 16, in_a_row: 85, shared: 1, populates: true },
-    Shape { pages: 160, lengths: &[1, 1, 2, 3, 5, 16], align: 1, in_a_row: 85, shared: 1, populates: true },
+    Shape {
+        pages: 640,
+        lengths: &[1, 3, 8, 16, 40, 90],
+        align: 16,
+        in_a_row: 85,
+        shared: 1,
+        populates: true,
+        advises: 0,
+    },
+    Shape { pages: 160, lengths: &[1, 1, 2, 3, 5, 16], align: 1, in_a_row: 85, shared: 1, populates: true, advises: 0 },
 ];
 
 fn follows(keys: &str, config: &Config, streams: u64, happened: impl Fn(&Counts) -> Vec<u64>) {
@@ -71,8 +79,16 @@ fn rmm15_26_faults_and_collapse_follow_the_plain_model() {
 #[test]
 fn superpages_of_shared_memory_follow_the_plain_model() {
     const SHAPES: [Shape; 2] = [
-        Shape { pages: 320, lengths: &[1, 8, 16, 40, 90], align: 16, in_a_row: 85, shared: 20, populates: true },
-        Shape { pages: 160, lengths: &[4, 8, 16], align: 4, in_a_row: 60, shared: 24, populates: true },
+        Shape {
+            pages: 320,
+            lengths: &[1, 8, 16, 40, 90],
+            align: 16,
+            in_a_row: 85,
+            shared: 20,
+            populates: true,
+            advises: 0,
+        },
+        Shape { pages: 160, lengths: &[4, 8, 16], align: 4, in_a_row: 60, shared: 24, populates: true, advises: 0 },
     ];
     let follows = |keys: &str, frames: Frames, orders: &[u32], shared| {
         let from = From::Memory { by_advice_only: false, background: None };

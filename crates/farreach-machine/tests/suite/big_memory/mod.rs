@@ -5,6 +5,7 @@ mod compaction;
 mod eager;
 mod feedback;
 mod huge_oracle;
+mod linux_oracle;
 mod machines;
 mod mapping;
 mod plain;

@@ -46,6 +46,8 @@ pub struct Paged<M> {
     programs: Programs,
     pages: u64,
     log: Vec<String>,
+    /// Instructions so far, as far as the work of a system is concerned.
+    now: u64,
     /// What else is compared of a page.
     more: fn(&Os, &M, Asid, u64),
 }
@@ -53,12 +55,28 @@ pub struct Paged<M> {
 impl<M: Model> Paged<M> {
     pub fn new(keys: &str, model: M, (seed, shape): (u64, Shape), more: fn(&Os, &M, Asid, u64)) -> Paged<M> {
         let (os, programs) = (os(keys), Programs::new(seed, shape));
-        Paged { os, model, programs, pages: shape.pages, log: Vec::new(), more }
+        Paged { os, model, programs, pages: shape.pages, log: Vec::new(), now: 0, more }
     }
 
     fn apply(&mut self, asid: Asid, op: &Op) {
         self.os.apply(asid, op);
         self.model.apply(asid.0, op);
+        self.compare_all();
+    }
+
+    /// Time passes, and what is due is done before the next act.
+    fn pass(&mut self, time: u64) {
+        self.now += time;
+        let due = |due: u64| due.max(self.now);
+        assert_eq!(due(self.os.due()), due(self.model.due()), "when it works by itself, now {}", self.now);
+        self.model.advance(self.now);
+        if self.os.due() <= self.now {
+            self.os.advance(self.now);
+            self.compare_all();
+        }
+    }
+
+    fn compare_all(&self) {
         self.os.check();
         for &asid in &self.programs.live {
             (0..self.pages).for_each(|page| self.compare(asid, page));
@@ -86,15 +104,22 @@ impl<M: Model> Paged<M> {
 
 impl<M: Model> Pair for Paged<M> {
     fn step(&mut self) {
+        if self.os.keeps_time() {
+            let time = self.programs.dice.pick(&[0, 0, 0, 3, 50]);
+            self.pass(time);
+        }
         let paging = self.model.paging();
         let (asid, acts) = self.programs.acts(|asid, page| paging.page(asid.0, page).is_some());
         for act in acts {
-            self.log.push(format!("{asid:?} {act:x?}"));
+            self.log.push(format!("at {}: {asid:?} {act:x?}", self.now));
+            self.pass(1);
             match act {
                 Act::Op(op) => self.apply(asid, &op),
                 Act::Touch(page, kind) => self.touch(asid, page, kind),
             }
             assert_eq!(counts(&self.os), self.model.paging().counts);
+            let own = self.os.counts().policy;
+            self.model.own().into_iter().for_each(|(name, count)| assert_eq!(own.get(name), count, "{name}"));
             assert_eq!(self.os.frames().free, Some(self.model.paging().frames.free()), "free frames");
         }
     }

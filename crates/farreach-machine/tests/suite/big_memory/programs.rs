@@ -30,6 +30,8 @@ pub struct Shape {
     pub shared: u64,
     /// Whether memory is asked for at once.
     pub populates: bool,
+    /// Of a hundred events, besides those that all have: advice, and memory that is dropped.
+    pub advises: u64,
 }
 
 pub struct Programs {
@@ -115,6 +117,10 @@ impl Programs {
             return (asid, self.grow());
         }
         let (start, len) = self.range();
+        if self.shape.advises > 0 && self.dice.percent(self.shape.advises) {
+            let advice = self.dice.pick(&[Advice::DontNeed, Advice::HugePage, Advice::HugePage, Advice::NoHugePage]);
+            return (asid, vec![Act::Op(Op::Advise { start, len, advice })]);
+        }
         let op = match self.dice.below(100) {
             0..45 => self.map(),
             45..62 => Op::Unmap { start, len },

@@ -11,8 +11,15 @@ use farreach_os::Os;
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::translation::RangeTableView;
 
-const SHAPE: Shape =
-    Shape { pages: 640, lengths: &[1, 3, 8, 11, 16, 40, 90], align: 1, in_a_row: 85, shared: 1, populates: false };
+const SHAPE: Shape = Shape {
+    pages: 640,
+    lengths: &[1, 3, 8, 11, 16, 40, 90],
+    align: 1,
+    in_a_row: 85,
+    shared: 1,
+    populates: false,
+    advises: 0,
+};
 
 /// The range of a page is the one that a scan finds.
 fn same_range(os: &Os, model: &PlainEager, asid: Asid, page: u64) {

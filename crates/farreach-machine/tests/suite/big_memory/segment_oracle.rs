@@ -46,6 +46,7 @@ fn case(keys: &str, frames: u64, change: impl Fn(&mut Config)) -> Case {
         in_a_row: 60,
         shared: 1,
         populates: false,
+        advises: 0,
     };
     Case { keys, config, shape }
 }

@@ -1,0 +1,129 @@
+//! Events of programs (LNX-20, LNX-21, LNX-23).
+
+use super::{PlainLinux, group};
+use crate::program::{moved, pages};
+use farreach_types::event::{Advice, Op, Prot};
+use std::ops::Range;
+
+impl PlainLinux {
+    pub(super) fn follow(&mut self, process: u32, op: &Op) {
+        match op {
+            Op::Map(mapping) => {
+                self.split_at_ends(process, pages(mapping.start, mapping.len));
+                self.paging.programs.map(process, mapping);
+            }
+            Op::Unmap { start, len } => {
+                let range = pages(*start, *len);
+                self.split_at_ends(process, range.clone());
+                self.paging.programs.unmap(process, range);
+            }
+            Op::Remap { .. } => self.remap(process, op),
+            Op::Protect { start, len, prot } => self.protect(process, pages(*start, *len), *prot),
+            Op::Advise { start, len, advice } => self.advise(process, pages(*start, *len), *advice),
+            Op::Thp(rule) => self.paging.space(process).thp = *rule,
+            Op::Fork { child } => self.paging.fork(process, child.0),
+            Op::End(_) => {
+                self.paging.programs.end(process);
+                self.leave(process);
+            }
+            _ => {}
+        }
+        self.give_back();
+    }
+
+    /// LNX-20: the pages of the superpage around a page keep their frames.
+    pub(super) fn split(&mut self, process: u32, page: u64) {
+        let order = self.entry(process, page).map_or(0, |entry| entry.order);
+        if order > 0 {
+            self.paging.counts.demotions += 1;
+            self.paging.space(process).table.range_mut(group(page, order)).for_each(|(_, entry)| entry.order = 0);
+        }
+    }
+
+    /// Splits the superpages of which only a part lies in a range.
+    fn split_at_ends(&mut self, process: u32, range: Range<u64>) {
+        for end in range.clone().take(1).chain(range.clone().last()) {
+            let whole = group(end, self.entry(process, end).map_or(0, |entry| entry.order));
+            if whole.start < range.start || whole.end > range.end {
+                self.split(process, end);
+            }
+        }
+    }
+
+    fn advise(&mut self, process: u32, range: Range<u64>, advice: Advice) {
+        match advice {
+            Advice::DontNeed => {
+                self.split_at_ends(process, range.clone());
+                self.paging.programs.discard(process, range);
+            }
+            Advice::HugePage => {
+                self.paging.programs.advise(process, range.clone(), true);
+                // OK-3: all of a region that the range touches.
+                let space = self.paging.space(process);
+                let inside: Vec<u64> = range.filter(|page| space.pages.contains_key(page)).collect();
+                let regions: Vec<Range<u64>> = inside.into_iter().map(|page| space.region(page)).collect();
+                if regions.into_iter().flatten().any(|page| self.eligible(process, page)) {
+                    self.enter(process);
+                }
+            }
+            Advice::NoHugePage => self.paging.programs.advise(process, range, false),
+            Advice::WillNeed => {}
+            Advice::Populate => self.populate(process, range),
+        }
+    }
+
+    /// OS-10.
+    fn populate(&mut self, process: u32, range: Range<u64>) {
+        for page in range {
+            let wanted = self.page(process, page).is_some_and(|page| page.prot != Prot::NONE);
+            if !wanted || self.entry(process, page).is_some() {
+                continue;
+            }
+            let served = self.fault(process, page);
+            self.paging.counts.page_faults -= 1;
+            if served.is_err() {
+                return;
+            }
+            self.paging.counts.populated_pages += 1;
+        }
+    }
+
+    fn remap(&mut self, process: u32, op: &Op) {
+        let (old, new) = moved(op).expect("it is an mremap");
+        let moves = (old.end - old.start).min(new.end - new.start);
+        self.split_at_ends(process, old.start + moves..old.end);
+        if old.start == new.start {
+            self.split_at_ends(process, new.start + moves..new.end);
+        } else {
+            self.split_at_ends(process, new.clone());
+            self.split_to_move(process, old.start..old.start + moves, new.start);
+            let young: Vec<u64> = (0..moves).filter(|at| self.young.remove(&(process, old.start + at))).collect();
+            new.clone().for_each(|page| _ = self.young.remove(&(process, page)));
+            self.young.extend(young.into_iter().map(|at| (process, new.start + at)));
+        }
+        self.paging.programs.remap(process, old, new);
+    }
+
+    /// LNX-20: what moves as a whole to an aligned place stays.
+    fn split_to_move(&mut self, process: u32, from: Range<u64>, to: u64) {
+        for page in from.clone() {
+            let order = self.entry(process, page).map_or(0, |entry| entry.order);
+            let whole = group(page, order);
+            let aligned = to.wrapping_sub(from.start).is_multiple_of(1 << order);
+            if !aligned || whole.start < from.start || whole.end > from.end {
+                self.split(process, page);
+            }
+        }
+    }
+
+    fn protect(&mut self, process: u32, range: Range<u64>, prot: Prot) {
+        for end in range.clone().take(1).chain(range.clone().last()) {
+            let whole = group(end, self.entry(process, end).map_or(0, |entry| entry.order));
+            let sticks_out = whole.start < range.start || whole.end > range.end;
+            if sticks_out && self.page(process, end).is_some_and(|page| page.prot != prot) {
+                self.split(process, end);
+            }
+        }
+        self.paging.programs.protect(process, range, prot);
+    }
+}
