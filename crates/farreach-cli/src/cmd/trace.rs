@@ -324,6 +324,8 @@ mod tests {
             "convert a -o b",
             "convert --to lackey --format frt a",
             "convert a --recover -o b",
+            "convert --to drmemtrace a -o b",
+            "convert --to parquet a -o -",
         ] {
             Cli::try_parse_from(std::iter::once("trace").chain(line.split(' '))).expect(line);
         }
@@ -342,6 +344,11 @@ mod tests {
         act(&["trace", "convert", &name("t.frt"), "--to", "lackey", "-o", &name("back.txt")]).expect("a trace");
         let back = std::fs::read_to_string(name("back.txt")).expect("written");
         assert_eq!(back, "I  00001000,4\n L 00002000,8\n L 00003000,8\n S 00003000,8\n");
+        let e = act(&["trace", "convert", &name("t.frt"), "--to", "gem5"]).expect_err("no output named").to_string();
+        assert!(e.contains("gem5 is no text: name a file with -o FILE"), "{e}");
+        act(&["trace", "convert", &name("t.frt"), "--to", "gem5", "-o", &name("t.trc.gz")]).expect("a trace");
+        let summary = summarize(open_trace(&name("t.trc.gz"), None).expect("our own")).expect("whole");
+        assert_eq!((summary.compression, summary.report.totals.references()), (Some("gz"), 4));
         let summary = summarize(open_trace(&name("t.frt"), None).expect("a trace")).expect("whole");
         let text = info_text(&summary);
         assert!(text.contains("4 references (1 instruction, 2 loads, 1 store)"), "{text}");
