@@ -50,8 +50,8 @@ enum Action {
     Convert {
         #[command(flatten)]
         input: TraceFile,
-        /// File to write; '-' is standard output, which is the default for text. A name that ends in .gz, .xz or .zst
-        /// compresses formats of other tools
+        /// File to write; '-' is standard output, which is the default for text. A name that ends in .gz (ChampSim:
+        /// or .xz) compresses formats of other tools
         #[arg(short, long, value_name = "FILE")]
         output: Option<String>,
         /// Format to write

@@ -14,6 +14,7 @@ pub(super) const TARGET: Target = Target {
     name: "champsim",
     about: "Records of ChampSim, 64 bytes for each instruction, with branches and registers",
     text: false,
+    endings: &["gz", "xz"],
     sink: |_| Box::new(ChampSim::new(&PLAIN)),
 };
 
@@ -22,6 +23,7 @@ pub(super) const CLOUDSUITE: Target = Target {
     name: "cloudsuite",
     about: "Records of ChampSim for CloudSuite, 96 bytes, with address spaces",
     text: false,
+    endings: &["gz", "xz"],
     sink: |_| Box::new(ChampSim::new(&WIDE)),
 };
 
@@ -117,6 +119,10 @@ impl ChampSim {
             if step.instr.is_some_and(|instr| jumps(instr.pc, instr.len)) {
                 self.inferred += 1;
                 (self.record[8], self.record[9]) = (1, 1);
+                // By what it writes ChampSim knows a branch, and by these two that its kind is none of the usual ones.
+                self.record[self.layout.written.0] = INSTRUCTION_POINTER;
+                self.record[self.layout.read.0] = INSTRUCTION_POINTER;
+                self.record[self.layout.read.0 + 1] = STACK_POINTER;
             }
             return;
         };

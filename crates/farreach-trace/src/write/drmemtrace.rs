@@ -19,6 +19,7 @@ pub(super) const TARGET: Target = Target {
     name: "drmemtrace",
     about: "DynamoRIO's drmemtrace: one file of one core, with the bytes and the branches of instructions",
     text: false,
+    endings: &["gz"],
     sink: |_| Box::new(Drmemtrace::default()),
 };
 
@@ -42,6 +43,9 @@ struct Drmemtrace {
     told: HashMap<u64, Box<[u8]>>,
     /// Instructions so far: the time.
     time: u64,
+    /// The thread and address of the last one.
+    last: Option<(u32, u64)>,
+    iterations: u64,
     undecided: u64,
     unknown: u64,
 }
@@ -131,7 +135,13 @@ impl Sink for Drmemtrace {
                 let (len, pc) = (instr.len, instr.pc);
                 return Err(format!("an instruction of {len} bytes at {pc:#x}; 1 to {MAX_INSTR_BYTES} are allowed"));
             }
+            // What is no branch and is executed again at once is a later iteration of a string instruction.
+            let again = self.last.replace((step.thread, instr.pc)) == Some((step.thread, instr.pc));
             let ty = match step.code {
+                Some(code) if again && code.flow == Flow::Next => {
+                    self.iterations += 1;
+                    ty::INSTR_NO_FETCH
+                }
                 Some(code) if self.encodings == Some(true) => self.classify(step, code, instr.pc, out),
                 None if self.encodings == Some(true) => {
                     let pc = instr.pc;
@@ -156,10 +166,12 @@ impl Sink for Drmemtrace {
         Ok(())
     }
 
-    fn exit(&mut self, asid: Asid, thread: u32, out: &mut Vec<u8>) {
-        self.enter(asid, thread, out);
-        put(out, ty::THREAD_EXIT, ID, id(thread));
-        self.thread = None;
+    fn exit(&mut self, _: Asid, thread: u32, out: &mut Vec<u8>) {
+        // Readers take a thread that comes back and executes nothing for damage: one that others end just ends.
+        if self.thread == Some(thread) {
+            put(out, ty::THREAD_EXIT, ID, id(thread));
+            self.thread = None;
+        }
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Vec<String> {
@@ -168,6 +180,10 @@ impl Sink for Drmemtrace {
         }
         put(out, ty::FOOTER, 0, 0);
         let mut lost = vec!["timestamps count instructions: a trace has no times".into()];
+        if self.iterations > 0 {
+            let all = with_noun(self.iterations, "later iteration");
+            lost.push(format!("{all} of string instructions written as no fetch"));
+        }
         if self.undecided > 0 {
             let branches = with_noun(self.undecided, "branch");
             lost.push(format!(

@@ -11,6 +11,7 @@ pub(super) const TARGET: Target = Target {
     name: "gem5",
     about: "Packet trace of gem5: a packet for each reference, with its instruction",
     text: false,
+    endings: &["gz"],
     sink: |info| Box::new(Gem5 { references: 0, pc: None, header: Some(header(info)) }),
 };
 

@@ -10,6 +10,7 @@ pub(super) const TARGET: Target = Target {
     name: "lackey",
     about: "Text of Valgrind's Lackey: references only",
     text: true,
+    endings: &["gz", "xz", "zst"],
     sink: |_| Box::new(Lackey),
 };
 

@@ -34,6 +34,8 @@ pub struct Target {
     pub about: &'static str,
     /// Whether it is text, which may go to a terminal.
     pub text: bool,
+    /// Ends of names by which its own tool knows a compressed file, of those in `packed`.
+    endings: &'static [&'static str],
     sink: fn(&TraceInfo) -> Box<dyn Sink>,
 }
 
@@ -62,15 +64,15 @@ impl Written {
 }
 
 /// Writes a trace into a file, which gets its name once it is whole. Names that end in `.gz`, `.xz` and `.zst` say that
-/// it is compressed. `-` is standard output.
+/// it is compressed, where the tool of the format reads that. `-` is standard output.
 ///
 /// # Errors
-/// As [`write_to`]; then there is no file.
+/// As [`write_to`], or the tool would read a file of this name in another way; then there is no file.
 pub fn write_file(opened: Opened, target: &Target, path: &str) -> Result<Written> {
     if path == "-" {
         return write_to(opened, target, &mut io::stdout().lock(), "standard output");
     }
-    let mut out = Packed::create(path)?;
+    let mut out = Packed::create(path, target)?;
     let written = write_to(opened, target, &mut out, path)?;
     out.commit()?;
     Ok(written)

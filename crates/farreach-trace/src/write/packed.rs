@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use super::Target;
 use crate::partial::Partial;
 use farreach_types::error::{Error, Result};
 
@@ -10,6 +11,9 @@ use farreach_types::error::{Error, Result};
 const GZ: u32 = 3;
 const XZ: u32 = 2;
 const ZSTD: i32 = 3;
+
+/// Endings that say a compression to some reader.
+const PACKED: [&str; 9] = ["gz", "xz", "zst", "bz2", "zip", "lz4", "sz", "lzma", "Z"];
 
 enum Coder<W: Write> {
     Plain(W),
@@ -28,10 +32,22 @@ impl Packed {
     /// Opens `path` for writing; `.gz`, `.xz` and `.zst` at its end say the compression.
     ///
     /// # Errors
-    /// It cannot be written.
-    pub fn create(path: &str) -> Result<Packed> {
-        let file = Partial::create(Path::new(path))?;
+    /// It cannot be written, or the tool of the format unpacks what has this ending in another way, or not at all.
+    pub fn create(path: &str, target: &Target) -> Result<Packed> {
         let extension = Path::new(path).extension().and_then(|extension| extension.to_str());
+        if let Some(ending) = extension.filter(|&of| PACKED.contains(&of) && !target.endings.contains(&of)) {
+            let allowed = match target.endings {
+                [] => "no compression is".to_owned(),
+                some => format!(".{} is", some.join(", .")),
+            };
+            let what = format!(
+                "the name of a file of {} must not end in .{ending}, which its readers take for something else; {allowed} \
+                 allowed, and any other ending for a plain file",
+                target.name
+            );
+            return Err(Error::Trace { file: path.to_owned(), place: "its name".into(), what });
+        }
+        let file = Partial::create(Path::new(path))?;
         let coder = match extension {
             Some("gz") => Coder::Gz(flate2::write::GzEncoder::new(file, flate2::Compression::new(GZ))),
             Some("xz") => Coder::Xz(liblzma::write::XzEncoder::new(file, XZ)),

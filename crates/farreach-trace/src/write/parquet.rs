@@ -26,6 +26,7 @@ pub(super) const TARGET: Target = Target {
     name: "parquet",
     about: "Table of Parquet: a row for each reference, with kind, address, size, address space and thread",
     text: false,
+    endings: &[],
     sink: |_| Box::new(Table::new()),
 };
 

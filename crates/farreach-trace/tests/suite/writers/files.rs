@@ -21,7 +21,7 @@ impl Source for Broken {
 #[test]
 fn a_name_says_the_compression() {
     let folder = tempfile::tempdir().expect("a folder");
-    for name in ["t", "t.gz", "t.xz", "t.zst"] {
+    for name in ["t", "t.gz", "t.xz"] {
         let path = folder.path().join(name);
         let path = path.to_str().expect("plain");
         write_file(opened(golden()), target("champsim"), path).expect("room");
@@ -31,11 +31,40 @@ fn a_name_says_the_compression() {
     }
 }
 
+/// ChampSim unpacks by the name, gz, xz and bz2, and takes all else for plain; readers of drmemtrace know gz.
+#[test]
+fn a_name_that_its_readers_take_for_something_else_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, ending) in [
+        ("champsim", "bz2"),
+        ("champsim", "zst"),
+        ("cloudsuite", "zip"),
+        ("drmemtrace", "xz"),
+        ("drmemtrace", "lz4"),
+        ("gem5", "zst"),
+        ("parquet", "gz"),
+        ("lackey", "bz2"),
+    ] {
+        let path = folder.path().join(format!("t.{ending}"));
+        let path = path.to_str().expect("plain");
+        let e = write_file(opened(golden()), target(name), path).expect_err(name).to_string();
+        assert!(e.starts_with(path) && e.contains(&format!("a file of {name} must not end in .{ending}")), "{e}");
+        assert!(e.contains(if name == "parquet" { "no compression is allowed" } else { ".gz" }), "{e}");
+    }
+    assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0);
+}
+
 #[test]
 fn what_is_not_whole_gets_no_name() {
     let folder = tempfile::tempdir().expect("a folder");
     for target in TARGETS {
         for name in ["t", "t.gz", "t.xz", "t.zst"] {
+            if target.name == "parquet" && name != "t" || target.name != "lackey" && name == "t.zst" {
+                continue;
+            }
+            if ["drmemtrace", "gem5"].contains(&target.name) && name == "t.xz" {
+                continue;
+            }
             let path = folder.path().join(name);
             let given = opened(vec![]).info;
             let broken = Opened { source: Box::new(Broken(Given(golden().into_iter()))), info: given };
