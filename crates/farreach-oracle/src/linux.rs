@@ -69,6 +69,8 @@ pub struct Own {
     pub no_block: u64,
     pub deferred_at_most: u64,
     pub deferred_splits: u64,
+    /// Superpages that moved whole.
+    pub moved: u64,
 }
 
 /// The model.
@@ -112,11 +114,6 @@ impl PlainLinux {
             now: 0,
             own: Own::default(),
         }
-    }
-
-    /// Frames that partly unmapped blocks hold.
-    pub fn deferred(&self) -> u64 {
-        self.held.len() as u64
     }
 
     fn entry(&self, process: u32, page: u64) -> Option<Entry> {
@@ -226,7 +223,7 @@ impl PlainLinux {
                 self.paging.frames.give_back(base..base + (1 << order));
             }
         }
-        self.own.deferred_at_most = self.own.deferred_at_most.max(self.deferred());
+        self.own.deferred_at_most = self.own.deferred_at_most.max(self.held.len() as u64);
     }
 
     /// LNX-23: a store to a page that may be shared.
@@ -293,7 +290,7 @@ impl Model for PlainLinux {
             ("khugepaged_zeroed_pages", own.zeroed),
             ("khugepaged_no_block", own.no_block),
             ("deferred_pages_at_most", own.deferred_at_most),
-            ("deferred_pages_at_end", self.deferred()),
+            ("deferred_pages_at_end", self.held.len() as u64),
             ("deferred_splits", own.deferred_splits),
         ]
     }

@@ -104,7 +104,7 @@ impl PlainLinux {
         self.paging.programs.remap(process, old, new);
     }
 
-    /// LNX-20: what moves as a whole to an aligned place stays.
+    /// LNX-20, for all sizes: what moves as a whole to an aligned place stays.
     fn split_to_move(&mut self, process: u32, from: Range<u64>, to: u64) {
         for page in from.clone() {
             let order = self.entry(process, page).map_or(0, |entry| entry.order);
@@ -112,6 +112,8 @@ impl PlainLinux {
             let aligned = to.wrapping_sub(from.start).is_multiple_of(1 << order);
             if !aligned || whole.start < from.start || whole.end > from.end {
                 self.split(process, page);
+            } else if order > 0 && page == whole.start {
+                self.own.moved += 1;
             }
         }
     }

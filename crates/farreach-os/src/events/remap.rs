@@ -6,7 +6,8 @@ use crate::region::Region;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 
 impl Os {
-    /// mremap: the frames move with their pages; superpages are split, because their virtual alignment changes.
+    /// mremap: the frames move with their pages. Superpages are split, unless the policy keeps those whose alignment
+    /// does not change.
     pub(crate) fn remap(&mut self, asid: Asid, old: VpnRange, new: VpnRange) {
         // SEG-15: pages that keep their addresses stay in the segment.
         if old.start != new.start {
@@ -51,8 +52,18 @@ impl Os {
     fn relocate(&mut self, asid: Asid, from: VpnRange, start: Vpn) {
         let to = |vpn: Vpn| Vpn(vpn.0 - from.start.0 + start.0);
         let moved = self.space(asid).table.mapped_in(from);
+        let mut whole: Vec<VpnRange> = Vec::new();
         for &vpn in &moved {
-            self.demote(asid, vpn);
+            let order = u32::from(self.space(asid).table.get(vpn).expect("just listed").order);
+            let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
+            let aligned = start.0.wrapping_sub(from.start.0).is_multiple_of(group.pages);
+            if order == 0 || !self.placement.moves_superpages() || !aligned || group.and(from) != group {
+                self.demote(asid, vpn);
+            } else {
+                self.keep_census(asid);
+                self.spaces[asid.0 as usize].table.set_order(group, 0);
+                whole.push(group);
+            }
         }
         self.stale(asid, &moved);
         self.ranges_unmapped(asid, from);
@@ -65,5 +76,34 @@ impl Os {
             self.memory.unmap_keeping_frame(entry.pfn);
             self.map_page(asid, to(vpn), entry);
         }
+        for group in whole {
+            let (table, placed) =
+                (&mut self.spaces[asid.0 as usize].table, VpnRange { start: to(group.start), ..group });
+            table.set_order(placed, group.pages.trailing_zeros() as u8);
+            table.pack(placed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::*;
+    use farreach_types::addr::Asid;
+    use farreach_types::event::Op;
+
+    #[test]
+    fn lnx_20_mremap_moves_a_superpage_to_an_aligned_place() {
+        let mut os = os("linux", "memory=16M,address_ordered=true,thp_size=64K,mthp_always=16K,pages_to_scan=0");
+        map(&mut os, 16, 36);
+        let frames = [store(&mut os, 18), store(&mut os, 33), store(&mut os, 48)];
+        let mut remap = |old: u64, new: u64| {
+            let len = 36 << 12;
+            os.apply(Asid(0), &Op::Remap { old_start: old << 12, old_len: len, new_start: new << 12, new_len: len });
+            os.check();
+            ([0, 16, 32].map(|at| order(&os, 0, new + at)), os.counts().demotions)
+        };
+        assert_eq!(remap(16, 160), ([4, 4, 2], 0));
+        assert_eq!(remap(160, 324), ([0, 0, 2], 2), "16 KB are aligned still");
+        assert_eq!([326, 341, 356].map(|vpn| load(&mut os, vpn)), frames);
     }
 }

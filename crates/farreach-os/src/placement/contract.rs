@@ -110,6 +110,11 @@ pub trait Placement: Send {
         false
     }
 
+    /// Whether a superpage that mremap moves as a whole to an aligned place stays one (LNX-20).
+    fn moves_superpages(&self) -> bool {
+        false
+    }
+
     /// Whether memory is rounded up to whole huge pages, whose rest is mapped too.
     fn rounds_up(&self) -> bool {
         false

@@ -239,6 +239,10 @@ impl Placement for Linux {
         true
     }
 
+    fn moves_superpages(&self) -> bool {
+        true
+    }
+
     fn counters(&self, memory: &Memory) -> Vec<(String, u64)> {
         if !self.deferred {
             return Vec::new();

@@ -66,9 +66,9 @@ fn lnx_superpages_and_khugepaged_follow_the_plain_model() {
     let all = |model: &PlainLinux| {
         let counts = &model.paging().counts;
         let faults = [counts.superpage_faults, counts.demotions, counts.cow_copies];
-        [faults, [model.own.wakes, counts.collapses, model.own.zeroed]].concat()
+        [&faults[..], &[model.own.wakes, counts.collapses, model.own.zeroed]].concat()
     };
-    follows(ENOUGH, &config(4096, &BOTH, SOME_MISSING), all);
+    follows(ENOUGH, &config(4096, &BOTH, SOME_MISSING), |model| [all(model), vec![model.own.moved]].concat());
     // Advice decides.
     follows(
         "memory=16M,thp=madvise,mthp_inherit=16K,pages_to_scan=64,max_ptes_shared=0",

@@ -30,7 +30,7 @@ pub struct Shape {
     pub shared: u64,
     /// Whether memory is asked for at once.
     pub populates: bool,
-    /// Of a hundred events, besides those that all have: advice, and memory that is dropped.
+    /// Of a hundred events, besides those that all have: advice, and memory that is dropped. 0: nor do superpages move.
     pub advises: u64,
 }
 
@@ -94,6 +94,18 @@ impl Programs {
         if apart { Op::Remap { old_start, old_len, new_start, new_len } } else { self.map() }
     }
 
+    /// What was used lately moves to a place that superpages would be aligned in.
+    fn move_aligned(&mut self, used: u64) -> Op {
+        let old = used & !15;
+        let pages = self.dice.pick(&[16, 32]).min(self.shape.pages - old);
+        let new = (old + 32 + 16 * self.dice.below(self.shape.pages / 16)) % self.shape.pages;
+        if new + pages > self.shape.pages || new < old + pages && old < new + pages {
+            return self.map();
+        }
+        let [old_start, new_start] = [old, new].map(|page| page << 12);
+        Op::Remap { old_start, old_len: pages << 12, new_start, new_len: pages << 12 }
+    }
+
     /// A process, with something mapped: before that a reference would take all of its address space.
     fn start(&mut self) -> (Asid, Vec<Act>) {
         let asid = Asid(self.born);
@@ -116,10 +128,14 @@ impl Programs {
         if self.dice.percent(5) {
             return (asid, self.grow());
         }
+        let used = self.recent;
         let (start, len) = self.range();
         if self.shape.advises > 0 && self.dice.percent(self.shape.advises) {
             let advice = self.dice.pick(&[Advice::DontNeed, Advice::HugePage, Advice::HugePage, Advice::NoHugePage]);
             return (asid, vec![Act::Op(Op::Advise { start, len, advice })]);
+        }
+        if self.shape.advises > 0 && self.dice.percent(5) {
+            return (asid, vec![Act::Op(self.move_aligned(used))]);
         }
         let op = match self.dice.below(100) {
             0..45 => self.map(),
