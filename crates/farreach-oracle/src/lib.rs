@@ -37,6 +37,7 @@
 #![allow(missing_docs, reason = "for tests only")]
 
 pub mod belady;
+pub mod cap;
 pub mod coalesce;
 pub mod dice;
 pub mod driver;
