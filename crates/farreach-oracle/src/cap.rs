@@ -125,12 +125,13 @@ impl Cap {
         let first = page >> self.superpage << self.superpage;
         let mut group = first..first + (1 << self.superpage);
         let fits = group.all(|page| of.mapped.contains(&page) && !of.frames.contains_key(&page));
-        if fits && !of.file {
-            if let Some(frame) = self.serve(region, first, self.superpage) {
-                self.superpages.insert((region, first));
-                self.give(region, first, frame, 1 << self.superpage);
-                return true;
-            }
+        if fits
+            && !of.file
+            && let Some(frame) = self.serve(region, first, self.superpage)
+        {
+            self.superpages.insert((region, first));
+            self.give(region, first, frame, 1 << self.superpage);
+            return true;
         }
         let frame = self.serve(region, page, 0);
         if let Some(frame) = frame {
