@@ -176,6 +176,7 @@ pub const PRESETS: &[Preset] = presets![
     "since-os/navarro",
     "since-os/freebsd",
     "since-os/linux",
+    "since-os/cap",
 ];
 
 /// The group of all presets.

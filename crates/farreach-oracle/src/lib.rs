@@ -38,6 +38,7 @@
 #![allow(missing_docs, reason = "for tests only")]
 
 pub mod belady;
+pub mod cap;
 pub mod coalesce;
 pub mod dice;
 pub mod driver;

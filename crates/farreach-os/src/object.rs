@@ -1,6 +1,7 @@
 //! Memory objects and page identity (T94-43): which frame holds which page of which object, reserved or busy.
 
 use super::page_index::PageIndex;
+use super::placement::cap::Offsets;
 use farreach_types::addr::Pfn;
 use farreach_types::params::Params;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -90,6 +91,8 @@ pub struct Object {
     pub reservations: HashMap<u64, Pfn>,
     /// Virtual groups of pages whose frames were allocated as one large page (PS-5).
     pub large_groups: HashSet<u64>,
+    /// Distances of its pages and their frames (CAP-1).
+    pub offsets: Offsets,
     /// Superpages that faults brought into shared memory: their first pages, and log2 of their pages.
     pub superpages: BTreeMap<u64, u8>,
     /// By page, the change of the number of regions that map the object, over all address spaces. A page is inside the
@@ -178,6 +181,7 @@ impl Objects {
             faulted_groups: HashSet::new(),
             reservations: HashMap::new(),
             large_groups: HashSet::new(),
+            offsets: Offsets::default(),
             superpages: BTreeMap::new(),
             coverage: BTreeMap::new(),
             mappers: 0,

@@ -7,6 +7,7 @@
 
 mod free_list;
 mod fresh;
+mod runs;
 
 use super::allocated::AllocatedFrames;
 use super::contract::{BlockAllocator, Eager, FrameAllocator};
@@ -15,6 +16,7 @@ use farreach_types::addr::Pfn;
 use free_list::FreeList;
 pub use free_list::Pick;
 use fresh::{Fresh, blocks_of};
+pub use runs::Runs;
 
 /// Buddy allocator.
 pub struct Buddy {
@@ -23,6 +25,8 @@ pub struct Buddy {
     lists: Vec<FreeList>,
     /// By order, the blocks that are free from the start.
     fresh: Vec<Fresh>,
+    /// Runs of the largest blocks, if a policy asked for them.
+    runs: Option<Runs>,
     steps: u64,
 }
 
@@ -39,7 +43,7 @@ impl Buddy {
         let lists = (0..max_order).map(|_| FreeList::new(pick)).collect();
         let mut frames = AllocatedFrames::new(memory);
         frames.take_movable();
-        Buddy { frames, lists, fresh, steps: 0 }
+        Buddy { frames, lists, fresh, runs: None, steps: 0 }
     }
 
     /// Frees an aligned block of `2^order` frames. Panics unless all of them are allocated, in blocks of any
@@ -59,6 +63,16 @@ impl Buddy {
             order += 1;
         }
         self.lists[order as usize].push(base);
+        if let Some(runs) = self.runs.as_mut().filter(|_| order + 1 == self.lists.len() as u32) {
+            runs.add(base..base + (1 << order));
+        }
+    }
+
+    /// A block left its list.
+    fn went(&mut self, base: u64, order: u32) {
+        if let Some(runs) = self.runs.as_mut().filter(|_| order + 1 == self.lists.len() as u32) {
+            runs.remove(base);
+        }
     }
 
     /// Takes one block of the smallest size that holds `pages`, uses its first `pages` frames and returns the remainder
@@ -75,10 +89,12 @@ impl Buddy {
 
     /// Takes exactly this block; false if it is not a free block of its order.
     fn take_block(&mut self, base: u64, order: u32) -> bool {
-        if self.lists[order as usize].remove(base) {
-            return true;
+        let taken = self.lists[order as usize].remove(base)
+            || self.fresh[order as usize].take_block(self.frames.memory(), base);
+        if taken {
+            self.went(base, order);
         }
-        self.fresh[order as usize].take_block(self.frames.memory(), base)
+        taken
     }
 
     /// Takes an aligned block of `2^order` free frames out of the free block around it.
@@ -110,6 +126,7 @@ impl Buddy {
         } else {
             fresh.take_first(block);
         }
+        self.went(block, order);
         Some(block)
     }
 }
@@ -169,6 +186,33 @@ impl BlockAllocator for Buddy {
             got.missing += rest;
         }
         got
+    }
+
+    fn free_block_around(&self, pfn: Pfn) -> Option<u32> {
+        let is_free = |order: &u32| {
+            let (base, at) = (pfn.0 & !((1 << order) - 1), *order as usize);
+            self.lists[at].contains(base) || self.fresh[at].has(self.frames.memory(), base)
+        };
+        // Most frames that are asked for are taken.
+        let free = self.frames.free_of(pfn.0 / 64) >> (pfn.0 % 64) & 1 == 1;
+        free.then(|| (0..self.max_order()).find(is_free)).flatten()
+    }
+
+    fn watch_runs(&mut self) {
+        let (memory, top) = (self.frames.memory(), self.max_order() - 1);
+        assert_eq!(self.frames.count(), memory.movable().count(), "runs are watched from the start");
+        let mut runs = Runs::new(1 << top);
+        let mut from = 0;
+        while let Some(run) = memory.open_run(from) {
+            from = run.end;
+            let largest = blocks_of(run, top).find(|(_, order, _)| *order == top);
+            largest.into_iter().for_each(|(first, _, number)| runs.add(first..first + (number << top)));
+        }
+        self.runs = Some(runs);
+    }
+
+    fn runs(&self) -> Option<&Runs> {
+        self.runs.as_ref()
     }
 
     fn free_blocks(&self, order: u32) -> Option<u64> {

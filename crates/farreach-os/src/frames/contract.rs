@@ -1,5 +1,6 @@
 //! The contracts of frame allocators.
 
+use super::buddy::Runs;
 use super::pinned::{PhysicalMemory, PinnedSet};
 use farreach_types::addr::{Pfn, Vpn};
 use std::ops::Range;
@@ -107,6 +108,15 @@ pub trait BlockAllocator {
     /// As [`BlockAllocator::eager`], but the remainder below the largest block comes from one block of the next larger
     /// size where there is one (RMM15-27b).
     fn eager_from_next_larger(&mut self, pages: u64) -> Eager;
+
+    /// log2 of the frames of the free block in which this frame lies; `None` if it is not free (CAP-6).
+    fn free_block_around(&self, pfn: Pfn) -> Option<u32>;
+
+    /// From now on keeps the runs of its largest blocks. Panics if frames were allocated before.
+    fn watch_runs(&mut self);
+
+    /// Runs of adjacent free blocks of the largest order (CAP-2); `None` if they are not watched.
+    fn runs(&self) -> Option<&Runs>;
 
     /// Free blocks of `order`; `None`: unlimited.
     fn free_blocks(&self, order: u32) -> Option<u64>;

@@ -1,6 +1,7 @@
 //! Placement: the policies that choose a frame for an object page that has none. A policy is one file here, after the
 //! contract in [`contract`], and one line in [`PLACEMENTS`].
 
+pub(crate) mod cap;
 pub mod contract;
 mod demand;
 mod eager;
@@ -29,6 +30,7 @@ pub const PLACEMENTS: &[&PlacementKind] = &[
     &two_size::TWO_SIZE,
     &thp::THP_KIND,
     &linux::LINUX,
+    &cap::CAP,
     &perforated::PERFORATED,
     &hugetlb::HUGETLB,
     &eager::EAGER,

@@ -16,6 +16,7 @@ const SMALL: &[(&str, &str)] = &[
         "thp_size=64K,mthp_madvise=16K,max_ptes_none=15,pages_to_scan=64,scan_sleep_ms=30,alloc_sleep_ms=50,\
          ticks_per_ms=1",
     ),
+    ("cap", "thp_size=64K,khugepaged=8,max_ptes_none=15"),
     ("two-size", "large=64K,large_object=64K"),
     ("eager", "max_order=8"),
     ("perforated", "perforated_free=0.5"),

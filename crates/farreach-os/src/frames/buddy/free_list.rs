@@ -53,6 +53,14 @@ impl FreeList {
         }
     }
 
+    /// Whether a block is in the list.
+    pub fn contains(&self, block: u64) -> bool {
+        match self {
+            FreeList::Stack(q) => q.contains(block),
+            FreeList::Sorted(s) => s.contains(&block),
+        }
+    }
+
     /// Blocks in the list.
     pub fn len(&self) -> u64 {
         match self {

@@ -90,7 +90,8 @@ impl Fresh {
         has
     }
 
-    fn has(&self, memory: &PhysicalMemory, base: u64) -> bool {
+    /// Whether this is one of them.
+    pub fn has(&self, memory: &PhysicalMemory, base: u64) -> bool {
         let size = 1u64 << self.order;
         if self.left == 0 || base < self.from || self.gone.contains(&base) || !memory.was_free(base..base + size) {
             return false;
