@@ -16,7 +16,6 @@
 use super::contract::{CollapsePolicy, FrameRequest, Placement, PlacementKind};
 use super::thp::{EVERY, GROUPS, NONE, SHMEM, SHMEM_SIZE, SIZE, SIZES, THP, THP_KIND};
 use crate::memory::Memory;
-use crate::object::Object;
 use crate::region::HugeAdvice;
 use farreach_types::addr::Pfn;
 use farreach_types::params::{Allowed, Key, PAGE_SIZE, Params};
@@ -173,7 +172,7 @@ impl Cap {
 
     /// CAP-7: a superpage in another place, and the distance of the pages after it.
     fn place_again(&mut self, memory: &mut Memory, request: FrameRequest, order: u32) -> Option<Pfn> {
-        let object: &Object = memory.objects.get(request.object);
+        let object = memory.objects.get(request.object);
         // No pair: there was no placement a moment ago.
         object.offsets.offset(request.page)?;
         let end = object.offsets.next(request.page).unwrap_or(object.ends().1);
