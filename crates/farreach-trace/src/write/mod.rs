@@ -2,7 +2,7 @@
 //!
 //! `steps` takes a stream apart into instructions, each with its references, its bytes if the stream has them, and the
 //! instruction that the same thread executed next; `code` says what an instruction is. A format is one file with a
-//! [`Sink`] that makes bytes of steps, and one line in [`TARGETS`].
+//! `Sink` that makes bytes of steps, and one line in [`TARGETS`].
 //!
 //! Nothing is left out silently: what a format cannot hold is counted, and [`Written`] says it in a line for each kind.
 
