@@ -1,4 +1,4 @@
-//! Stores to copy-on-write pages (T94-57, RMM15-30).
+//! Stores to copy-on-write pages (T94-57, RMM15-30, LNX-23).
 
 use crate::contract::{OutOfMemory, What};
 use crate::os::Os;

@@ -57,6 +57,7 @@ impl PlainOs {
 
     pub(super) fn page_fault(&mut self, asid: Asid, v: u64, region: &Region, writes: bool) {
         self.counts.page_faults += 1;
+        let before = self.counts.zeroed_pages + self.counts.cow_copies;
         let private_file = self.classes[&region.object].is_file() && !region.shared;
         let mut frame = self.frame_of(v, region);
         if private_file && writes {
@@ -72,6 +73,8 @@ impl PlainOs {
         for n in self.config.promote.clone() {
             self.try_promotion(asid, v, n);
         }
+        let worked = self.counts.zeroed_pages + self.counts.cow_copies - before;
+        self.counts.largest_fault_pages = self.counts.largest_fault_pages.max(worked);
         self.check();
     }
 
