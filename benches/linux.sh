@@ -6,7 +6,7 @@
 #
 # -o FILE   for the table, in Markdown; standard output by default
 #
-# As root: it changes settings of transparent huge pages, and sets them back at every end. The kernel's are 6.8 or later.
+# As root: it changes settings of transparent huge pages, and sets them back at every end. Linux 6.8 or later.
 # FARREACH is the command. Each program runs three times natively; the median counts.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -54,6 +54,7 @@ seq 1 400000 | shuf --random-source=<(openssl enc -aes-128-ctr -pass pass:0 -nos
   > "$work/numbers"
 g++ -O2 -o "$work/graph" examples/huge-pages/graph.cpp
 g++ -O2 -o "$work/gups" examples/huge-pages/gups.cpp
+python=$(python3 -c 'import os, sys; print(os.path.realpath(sys.executable))')
 names=(sort gzip xz awk perl python sqlite graph gups cc1 bc tac)
 declare -A command=(
   [sort]="sort -n $work/numbers -o /dev/null"
@@ -61,7 +62,7 @@ declare -A command=(
   [xz]="xz -T1 -3 -c $work/numbers"
   [awk]="awk {s[\$1%50000]+=\$1}END{print(length(s))} $work/numbers"
   [perl]="perl -ne \$h{\$_}=1;END{print(scalar(keys(%h)))} $work/numbers"
-  [python]="$(python3 -c 'import os, sys; print(os.path.realpath(sys.executable))') -c d={i:str(i)for(i)in(range(300000))};print(len(d))"
+  [python]="$python -c d={i:str(i)for(i)in(range(300000))};print(len(d))"
   [sqlite]="sqlite3 -init $work/sql :memory: .quit"
   [graph]="$work/graph pagerank 1000000 8 1"
   [gups]="$work/gups 64 2000000"

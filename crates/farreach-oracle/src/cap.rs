@@ -3,8 +3,8 @@
 //!
 //! Where the rules leave something open:
 //!
-//! * OC-1 A free block is the largest aligned one that is wholly free. An ordinary request takes the smallest block that
-//!   is large enough, of equal ones the lowest, and its first frames.
+//! * OC-1 A free block is the largest aligned one that is wholly free. An ordinary request takes the smallest block
+//!   that is large enough, of equal ones the lowest, and its first frames.
 //! * OC-2 A region is what was mapped by one call, or a file with all that maps it, also if parts of it are unmapped
 //!   later: its pages are those from the first that is mapped to the last.
 //! * OC-3 The address of a pair is the page of the fault, for a superpage its first page. A page has one pair.
@@ -52,7 +52,7 @@ pub struct Cap {
 }
 
 impl Cap {
-    /// So many free frames.
+    /// This number of free frames.
     pub fn new(frames: u64, top: u32, superpage: u32, fault: Fault) -> Cap {
         Cap {
             free: vec![true; frames as usize],

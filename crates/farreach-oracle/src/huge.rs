@@ -30,9 +30,9 @@ mod faults;
 use crate::frames::Frames;
 use crate::paging::{Entry, Full, Model, Paging};
 use crate::program::Page;
+use crate::superpages::Faults;
 use farreach_types::event::{Kind, Op};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Range;
 
 /// A policy with superpages.
 #[derive(Clone, Debug)]
@@ -88,12 +88,6 @@ pub struct PlainHuge {
     pub mapped_again: u64,
 }
 
-/// The aligned group around a page.
-fn group(page: u64, order: u32) -> Range<u64> {
-    let first = page >> order << order;
-    first..first + (1 << order)
-}
-
 impl PlainHuge {
     pub fn new(config: Config) -> PlainHuge {
         let merges = matches!(config.from, From::Memory { .. });
@@ -129,33 +123,6 @@ impl PlainHuge {
         matches!(self.config.from, From::Pool { rounds: true, .. })
     }
 
-    /// The pages of the superpage around a page that has an entry.
-    fn superpage(&self, process: u32, page: u64) -> Range<u64> {
-        self.entry(process, page).map_or(page..page, |entry| group(page, entry.order))
-    }
-
-    /// OS-2.
-    fn split(&mut self, process: u32, page: u64) {
-        let pages = self.superpage(process, page);
-        if pages.end - pages.start > 1 {
-            self.paging.counts.demotions += 1;
-            self.paging.space(process).table.range_mut(pages).for_each(|(_, entry)| entry.order = 0);
-        }
-    }
-
-    /// Splits the superpages of which only a part lies in a range.
-    fn split_at_ends(&mut self, process: u32, range: Range<u64>) {
-        if range.is_empty() {
-            return;
-        }
-        for end in [range.start, range.end - 1] {
-            let whole = self.superpage(process, end);
-            if whole.start < range.start || whole.end > range.end {
-                self.split(process, end);
-            }
-        }
-    }
-
     /// Frees the frames without a user, each where it was allocated.
     fn give_back(&mut self) {
         let (to_pool, others): (Vec<u64>, Vec<u64>) =
@@ -167,11 +134,7 @@ impl PlainHuge {
     /// A store to a page that may be shared.
     fn store(&mut self, process: u32, page: u64, entry: Entry) -> Result<(), Full> {
         self.paging.counts.protection_faults += 1;
-        let whole = self.superpage(process, page);
-        let alone =
-            |page: u64| self.entry(process, page).is_some_and(|entry| entry.cow && self.paging.names(entry.frame) == 1);
-        if entry.order > 0 && whole.clone().all(alone) {
-            self.paging.space(process).table.range_mut(whole).for_each(|(_, entry)| entry.cow = false);
+        if self.paging.keeps_superpage(process, page, entry) {
             return Ok(());
         }
         let mut frame = entry.frame;
@@ -179,10 +142,20 @@ impl PlainHuge {
             frame = self.paging.frames.one().ok_or(Full)?;
             self.paging.counts.cow_copies += 1;
         }
-        self.split(process, page);
+        self.paging.split(process, page);
         self.paging.enter(process, page, Entry::base(frame));
         self.give_back();
         Ok(())
+    }
+}
+
+impl Faults for PlainHuge {
+    fn memory(&mut self) -> &mut Paging {
+        &mut self.paging
+    }
+
+    fn serve(&mut self, process: u32, page: u64) -> Result<(), Full> {
+        self.fault(process, page)
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! OS-1, OS-2 and OS-10 hold here, too. Where the rules leave something open:
 //!
-//! * OK-1 Every superpage of a fault or collapse is a block, of whatever size. A frame of it without a page is held as
+//! * OK-1 Every superpage of a fault or collapse is a block, of any size. A frame of it without a page is held as
 //!   long as another frame of it has one. A block is partly unmapped from the end of the first event, fault or wake on
 //!   that left a frame of it without a page; of two, the one with lower frames is first. What is held is counted then.
 //! * OK-2 Memory is short if a single frame is wanted and none is free. A superpage that finds no block splits none.
@@ -24,6 +24,7 @@ mod khugepaged;
 use crate::frames::Frames;
 use crate::paging::{Entry, Full, Model, Paging};
 use crate::program::Page;
+use crate::superpages::{Faults, group};
 use farreach_types::event::{Kind, Op, ThpRule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -91,12 +92,6 @@ pub struct PlainLinux {
     due: u64,
     now: u64,
     pub own: Own,
-}
-
-/// The aligned group around a page.
-fn group(page: u64, order: u32) -> Range<u64> {
-    let first = page >> order << order;
-    first..first + (1 << order)
 }
 
 impl PlainLinux {
@@ -229,11 +224,7 @@ impl PlainLinux {
     /// LNX-23: a store to a page that may be shared.
     fn store(&mut self, process: u32, page: u64, entry: Entry) -> Result<(), Full> {
         self.paging.counts.protection_faults += 1;
-        let whole = group(page, entry.order);
-        let alone =
-            |page: u64| self.entry(process, page).is_some_and(|entry| entry.cow && self.paging.names(entry.frame) == 1);
-        if entry.order > 0 && whole.clone().all(alone) {
-            self.paging.space(process).table.range_mut(whole).for_each(|(_, entry)| entry.cow = false);
+        if self.paging.keeps_superpage(process, page, entry) {
             return Ok(());
         }
         let mut frame = entry.frame;
@@ -242,10 +233,20 @@ impl PlainLinux {
             frame = self.paging.frames.one().ok_or(Full)?;
             self.paging.counts.cow_copies += 1;
         }
-        self.split(process, page);
+        self.paging.split(process, page);
         self.paging.enter(process, page, Entry::base(frame));
         self.give_back();
         Ok(())
+    }
+}
+
+impl Faults for PlainLinux {
+    fn memory(&mut self) -> &mut Paging {
+        &mut self.paging
+    }
+
+    fn serve(&mut self, process: u32, page: u64) -> Result<(), Full> {
+        self.fault(process, page)
     }
 }
 

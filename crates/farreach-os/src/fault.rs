@@ -142,7 +142,7 @@ impl Os {
     /// Pages filled with zeros or copied so far.
     fn pages_worked(&self) -> u64 {
         let counts = &self.memory.counts;
-        counts.zeroed_pages + counts.gathered_pages + counts.cow_copies + self.compaction.used.moved_of_others
+        counts.zeroed_pages + counts.gathered_pages + counts.cow_copies
     }
 
     /// The program asks for pages before it touches them (MAP_POPULATE). They come as at faults, without the faults;

@@ -80,13 +80,17 @@ impl Pass {
     /// [`Options::threads`]. Machines that must know what comes take the program twice.
     ///
     /// # Errors
-    /// The program cannot be read, or a machine cannot go on: [`farreach_types::Error::Simulation`] then has the key of the point in
-    /// place of the machine's name.
+    /// The program cannot be read, or a machine cannot go on: [`farreach_types::Error::Simulation`] then has the key of
+    /// the point in place of the machine's name.
     pub fn run(&self, threads: usize, watch: impl FnMut(Progress) -> bool) -> Result<Option<Vec<(String, Answer)>>> {
-        self.all(threads, watch).map_err(|error| error.of_stream(&self.label))
+        self.answers(threads, watch).map_err(|error| error.of_stream(&self.label))
     }
 
-    fn all(&self, threads: usize, mut watch: impl FnMut(Progress) -> bool) -> Result<Option<Vec<(String, Answer)>>> {
+    fn answers(
+        &self,
+        threads: usize,
+        mut watch: impl FnMut(Progress) -> bool,
+    ) -> Result<Option<Vec<(String, Answer)>>> {
         let options = Options { threads, ..self.extent.options() };
         match &self.work {
             Work::Machines(points) => {

@@ -4,7 +4,7 @@
 //! | part | bytes |
 //! |---|---|
 //! | address of the instruction | 8 |
-//! | type: 0 integer, 1 load, 2 store, 3 to 5 conditional, direct and indirect branch, 6 floating point, 7 slow integer | 1 |
+//! | type: 0 integer, 1 load, 2 store, 3 to 5 conditional, direct, indirect branch, 6 floating point, 7 slow integer | 1 |
 //! | of a load or store: address, size of one register | 8, 1 |
 //! | of a branch: whether it was taken; if so, where it went | 1, 8 |
 //! | number of registers read; each | 1, 1 |

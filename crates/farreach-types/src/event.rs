@@ -125,7 +125,7 @@ impl Block {
         self.instrs.iter().map(|i| i.len as usize).sum()
     }
 
-    /// Checks that [`Op::Code`] of this block may have so many bytes; the message says why not.
+    /// Checks that [`Op::Code`] of this block may have this number of bytes; the message says why not.
     pub fn validate_code(&self, bytes: usize) -> Result<(), String> {
         match self.code_bytes() {
             need if need == bytes => Ok(()),

@@ -109,7 +109,8 @@ fn how_a_stream_is_cut_and_who_watches_changes_nothing() {
     }
 }
 
-/// LNX-10: a program that touches the same pages for long gets its superpage at the first wake after it became eligible.
+/// LNX-10: a program that touches the same pages for long gets its superpage at the first wake after it became
+/// eligible.
 #[test]
 fn lnx_10_time_is_that_of_the_program() {
     let keys = "placement=linux,thp_size=64K,pages_to_scan=32,ticks_per_ms=10,scan_sleep_ms=10,max_ptes_none=0";

@@ -1,9 +1,10 @@
 //! Events of programs.
 
-use super::{PlainHuge, group};
+use super::PlainHuge;
 use crate::paging::Entry;
 use crate::program::{Page, moved, pages};
-use farreach_types::event::{Advice, Backing, Mapping, Op, Prot};
+use crate::superpages::{Faults, group};
+use farreach_types::event::{Advice, Backing, Mapping, Op};
 use std::ops::Range;
 
 impl PlainHuge {
@@ -12,12 +13,12 @@ impl PlainHuge {
             Op::Map(mapping) => self.map(process, mapping),
             Op::Unmap { start, len } => self.unmap(process, pages(*start, *len)),
             Op::Remap { .. } => self.remap(process, op),
-            Op::Protect { start, len, prot } => self.protect(process, pages(*start, *len), *prot),
+            Op::Protect { start, len, prot } => self.paging.protect(process, pages(*start, *len), *prot),
             Op::Advise { start, len, advice } => {
                 let range = pages(*start, *len);
                 match advice {
                     Advice::DontNeed => {
-                        self.split_at_ends(process, range.clone());
+                        self.paging.split_at_ends(process, range.clone());
                         self.paging.programs.discard(process, range);
                     }
                     Advice::HugePage => self.paging.programs.advise(process, range, true),
@@ -42,7 +43,7 @@ impl PlainHuge {
         // The pages between them are unmapped, piece by piece.
         let mut gap = range.start;
         for page in kept.into_iter().chain([range.end]) {
-            self.split_at_ends(process, gap..page);
+            self.paging.split_at_ends(process, gap..page);
             gap = page + 1;
         }
         let entries: Vec<(u64, Entry)> =
@@ -106,7 +107,7 @@ impl PlainHuge {
     }
 
     fn remove(&mut self, process: u32, range: Range<u64>) {
-        self.split_at_ends(process, range.clone());
+        self.paging.split_at_ends(process, range.clone());
         self.paging.programs.unmap(process, range);
     }
 
@@ -148,27 +149,14 @@ impl PlainHuge {
     fn remap(&mut self, process: u32, op: &Op) {
         let (old, new) = moved(op).expect("it is an mremap");
         let moves = (old.end - old.start).min(new.end - new.start);
-        self.split_at_ends(process, old.start + moves..old.end);
+        self.paging.split_at_ends(process, old.start + moves..old.end);
         if old.start == new.start {
-            self.split_at_ends(process, new.start + moves..new.end);
+            self.paging.split_at_ends(process, new.start + moves..new.end);
         } else {
-            self.split_at_ends(process, new.clone());
-            (old.start..old.start + moves).for_each(|page| self.split(process, page));
+            self.paging.split_at_ends(process, new.clone());
+            (old.start..old.start + moves).for_each(|page| self.paging.split(process, page));
         }
         self.paging.programs.remap(process, old, new);
         self.remove_lonely_rest(process);
-    }
-
-    fn protect(&mut self, process: u32, range: Range<u64>, prot: Prot) {
-        if !range.is_empty() {
-            for end in [range.start, range.end - 1] {
-                let whole = self.superpage(process, end);
-                let sticks_out = whole.start < range.start || whole.end > range.end;
-                if sticks_out && self.page(process, end).is_some_and(|page| page.prot != prot) {
-                    self.split(process, end);
-                }
-            }
-        }
-        self.paging.programs.protect(process, range, prot);
     }
 }

@@ -1,9 +1,10 @@
 //! Faults, and collapse in the background.
 
-use super::{Background, From, PlainHuge, Shared, group};
+use super::{Background, From, PlainHuge, Shared};
 use crate::paging::{Entry, Full};
 use crate::program::{Name, Page};
-use farreach_types::event::{Prot, ThpRule};
+use crate::superpages::group;
+use farreach_types::event::ThpRule;
 use std::ops::Range;
 
 impl PlainHuge {
@@ -51,22 +52,6 @@ impl PlainHuge {
         self.paging.base_page(process, page)?;
         self.collapse_some(process, page, &known);
         Ok(())
-    }
-
-    /// OS-10.
-    pub(super) fn populate(&mut self, process: u32, range: Range<u64>) {
-        for page in range {
-            let wanted = self.page(process, page).is_some_and(|page| page.prot != Prot::NONE);
-            if !wanted || self.entry(process, page).is_some() {
-                continue;
-            }
-            let served = self.fault(process, page);
-            self.paging.counts.page_faults -= 1;
-            if served.is_err() {
-                return;
-            }
-            self.paging.counts.populated_pages += 1;
-        }
     }
 
     /// Maps a superpage of shared memory that is there.
@@ -185,7 +170,7 @@ impl PlainHuge {
             return true;
         }
         let Some(base) = self.block(order) else { return true };
-        mapped.iter().for_each(|(page, _)| self.split(process, *page));
+        mapped.iter().for_each(|(page, _)| self.paging.split(process, *page));
         for (frame, page) in (base..).zip(group) {
             self.paging.enter(process, page, Entry { order, ..Entry::base(frame) });
         }

@@ -1,24 +1,25 @@
 //! Events of programs (LNX-20, LNX-21, LNX-23).
 
-use super::{PlainLinux, group};
+use super::PlainLinux;
 use crate::program::{moved, pages};
-use farreach_types::event::{Advice, Op, Prot};
+use crate::superpages::{Faults, group};
+use farreach_types::event::{Advice, Op};
 use std::ops::Range;
 
 impl PlainLinux {
     pub(super) fn follow(&mut self, process: u32, op: &Op) {
         match op {
             Op::Map(mapping) => {
-                self.split_at_ends(process, pages(mapping.start, mapping.len));
+                self.paging.split_at_ends(process, pages(mapping.start, mapping.len));
                 self.paging.programs.map(process, mapping);
             }
             Op::Unmap { start, len } => {
                 let range = pages(*start, *len);
-                self.split_at_ends(process, range.clone());
+                self.paging.split_at_ends(process, range.clone());
                 self.paging.programs.unmap(process, range);
             }
             Op::Remap { .. } => self.remap(process, op),
-            Op::Protect { start, len, prot } => self.protect(process, pages(*start, *len), *prot),
+            Op::Protect { start, len, prot } => self.paging.protect(process, pages(*start, *len), *prot),
             Op::Advise { start, len, advice } => self.advise(process, pages(*start, *len), *advice),
             Op::Thp(rule) => self.paging.space(process).thp = *rule,
             Op::Fork { child } => self.paging.fork(process, child.0),
@@ -31,29 +32,10 @@ impl PlainLinux {
         self.give_back();
     }
 
-    /// LNX-20: the pages of the superpage around a page keep their frames.
-    pub(super) fn split(&mut self, process: u32, page: u64) {
-        let order = self.entry(process, page).map_or(0, |entry| entry.order);
-        if order > 0 {
-            self.paging.counts.demotions += 1;
-            self.paging.space(process).table.range_mut(group(page, order)).for_each(|(_, entry)| entry.order = 0);
-        }
-    }
-
-    /// Splits the superpages of which only a part lies in a range.
-    fn split_at_ends(&mut self, process: u32, range: Range<u64>) {
-        for end in range.clone().take(1).chain(range.clone().last()) {
-            let whole = group(end, self.entry(process, end).map_or(0, |entry| entry.order));
-            if whole.start < range.start || whole.end > range.end {
-                self.split(process, end);
-            }
-        }
-    }
-
     fn advise(&mut self, process: u32, range: Range<u64>, advice: Advice) {
         match advice {
             Advice::DontNeed => {
-                self.split_at_ends(process, range.clone());
+                self.paging.split_at_ends(process, range.clone());
                 self.paging.programs.discard(process, range);
             }
             Advice::HugePage => {
@@ -72,30 +54,14 @@ impl PlainLinux {
         }
     }
 
-    /// OS-10.
-    fn populate(&mut self, process: u32, range: Range<u64>) {
-        for page in range {
-            let wanted = self.page(process, page).is_some_and(|page| page.prot != Prot::NONE);
-            if !wanted || self.entry(process, page).is_some() {
-                continue;
-            }
-            let served = self.fault(process, page);
-            self.paging.counts.page_faults -= 1;
-            if served.is_err() {
-                return;
-            }
-            self.paging.counts.populated_pages += 1;
-        }
-    }
-
     fn remap(&mut self, process: u32, op: &Op) {
         let (old, new) = moved(op).expect("it is an mremap");
         let moves = (old.end - old.start).min(new.end - new.start);
-        self.split_at_ends(process, old.start + moves..old.end);
+        self.paging.split_at_ends(process, old.start + moves..old.end);
         if old.start == new.start {
-            self.split_at_ends(process, new.start + moves..new.end);
+            self.paging.split_at_ends(process, new.start + moves..new.end);
         } else {
-            self.split_at_ends(process, new.clone());
+            self.paging.split_at_ends(process, new.clone());
             self.split_to_move(process, old.start..old.start + moves, new.start);
             let young: Vec<u64> = (0..moves).filter(|at| self.young.remove(&(process, old.start + at))).collect();
             new.clone().for_each(|page| _ = self.young.remove(&(process, page)));
@@ -111,21 +77,10 @@ impl PlainLinux {
             let whole = group(page, order);
             let aligned = to.wrapping_sub(from.start).is_multiple_of(1 << order);
             if !aligned || whole.start < from.start || whole.end > from.end {
-                self.split(process, page);
+                self.paging.split(process, page);
             } else if order > 0 && page == whole.start {
                 self.own.moved += 1;
             }
         }
-    }
-
-    fn protect(&mut self, process: u32, range: Range<u64>, prot: Prot) {
-        for end in range.clone().take(1).chain(range.clone().last()) {
-            let whole = group(end, self.entry(process, end).map_or(0, |entry| entry.order));
-            let sticks_out = whole.start < range.start || whole.end > range.end;
-            if sticks_out && self.page(process, end).is_some_and(|page| page.prot != prot) {
-                self.split(process, end);
-            }
-        }
-        self.paging.programs.protect(process, range, prot);
     }
 }

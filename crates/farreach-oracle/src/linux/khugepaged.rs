@@ -1,7 +1,8 @@
 //! Collapse in the background (LNX-10 to LNX-13).
 
-use super::{PlainLinux, group};
+use super::PlainLinux;
 use crate::paging::Entry;
+use crate::superpages::group;
 
 /// What came of a group.
 #[derive(PartialEq, Eq)]
@@ -87,7 +88,7 @@ impl PlainLinux {
             return Looked::Otherwise;
         }
         let Some(base) = self.paging.frames.block(order) else { return Looked::NoBlock };
-        mapped.iter().for_each(|(page, _)| self.split(process, *page));
+        mapped.iter().for_each(|(page, _)| self.paging.split(process, *page));
         self.map_block(process, &group, base, order);
         self.paging.counts.collapses += 1;
         self.paging.counts.gathered_pages += mapped.len() as u64;

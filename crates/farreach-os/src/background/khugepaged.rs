@@ -45,17 +45,6 @@ struct Tally {
     zeroed: u64,
 }
 
-/// What became of a group that was looked at.
-enum Looked {
-    /// It does not qualify.
-    Left,
-    Collapsed {
-        copied: u64,
-        zeroed: u64,
-    },
-    NoBlock,
-}
-
 impl Khugepaged {
     pub fn new(settings: Settings) -> Khugepaged {
         Khugepaged { settings, list: Vec::new(), at: None, due: u64::MAX, tally: Tally::default() }
@@ -89,8 +78,8 @@ impl Khugepaged {
         self.list.push(asid);
     }
 
-    /// LNX-12 and LNX-13.
-    fn look(&self, os: &mut Os, asid: Asid, group: VpnRange, region: &Region) -> Looked {
+    /// LNX-12 and LNX-13. False: the group qualifies, and there was no block.
+    fn look(&mut self, os: &mut Os, asid: Asid, group: VpnRange, region: &Region) -> bool {
         let table = &os.spaces[asid.0 as usize].table;
         let entries: Vec<_> = table.mapped_in(group).into_iter().filter_map(|vpn| table.get(vpn)).collect();
         let shared = entries.iter().filter(|e| os.memory.mappings(e.pfn) > 1).count() as u64;
@@ -100,19 +89,20 @@ impl Khugepaged {
             && shared <= self.settings.shared
             && entries.iter().any(|e| e.touched);
         if !qualifies {
-            return Looked::Left;
+            return true;
         }
         let effort = if self.settings.compacts { Effort::Direct } else { Effort::Fail };
+        // What it does in all, compaction for the block included.
+        let before = (os.memory.counts.gathered_pages, os.memory.counts.zeroed_pages);
         let collapsed = os.collapse_group(asid, group, region, effort);
         os.sync_ranges(asid);
-        match collapsed {
-            true => Looked::Collapsed { copied: present, zeroed: group.pages - present },
-            false => Looked::NoBlock,
-        }
+        self.tally.copied += os.memory.counts.gathered_pages - before.0;
+        self.tally.zeroed += os.memory.counts.zeroed_pages - before.1;
+        collapsed
     }
 
-    /// LNX-11: looks at groups until the budget is spent, or it comes to the end of the list a second time, or once from
-    /// its beginning. False: there was no block.
+    /// LNX-11: looks at groups until the budget is spent, or it comes to the end of the list a second time, or once
+    /// from its beginning. False: there was no block.
     fn scan(&mut self, os: &mut Os) -> bool {
         let (mut left, mut begun) = (self.settings.pages, false);
         while left > 0 {
@@ -132,13 +122,8 @@ impl Khugepaged {
             self.at = Some((i, group.end()));
             left = left.saturating_sub(group.pages);
             self.tally.scanned += group.pages;
-            match self.look(os, asid, group, &region) {
-                Looked::Left => {}
-                Looked::Collapsed { copied, zeroed } => {
-                    self.tally.copied += copied;
-                    self.tally.zeroed += zeroed;
-                }
-                Looked::NoBlock => return false,
+            if !self.look(os, asid, group, &region) {
+                return false;
             }
         }
         true

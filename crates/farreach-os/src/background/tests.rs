@@ -140,6 +140,26 @@ fn lnx_5_defrag_says_whose_fault_compacts() {
     }
 }
 
+/// What khugepaged copies to make a block is its own work, not that of a fault.
+#[test]
+fn lnx_10_compaction_for_khugepaged_is_its_work() {
+    let mut os = linux("memory=4M,defrag=never");
+    map(&mut os, 4096, 1024);
+    advise(&mut os, 4096, 1024, Advice::NoHugePage);
+    (4096..5120).for_each(|page| _ = store(&mut os, page));
+    (4096..5120).step_by(4).for_each(|page| unmap(&mut os, page, 3));
+    map(&mut os, 0, 512);
+    store(&mut os, 5);
+    assert_eq!((leaf(&os, 5).1, os.counts().largest_fault_pages), (0, 1));
+    os.advance(0);
+    os.check();
+    let copied = os.counts().gathered_pages;
+    assert!(copied > 1, "pages of others were in the way");
+    assert_eq!((leaf(&os, 5).1, os.counts().compactions), (9, 1));
+    assert_eq!(counts(&os, ["khugepaged_copied_pages", "khugepaged_zeroed_pages"]), [copied, 511]);
+    assert_eq!(os.counts().largest_fault_pages, 1);
+}
+
 /// The times at which it worked, until it sleeps for good.
 fn wakes(os: &mut Os, until: u64) -> Vec<u64> {
     let mut times = Vec::new();

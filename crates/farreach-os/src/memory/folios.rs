@@ -1,5 +1,5 @@
-//! Blocks that were allocated whole stay whole until all of their pages are unmapped (LNX-21): the frames of an unmapped
-//! part are held, until memory is short and the block is split.
+//! Blocks that were allocated whole stay whole until all of their pages are unmapped (LNX-21): the frames of an
+//! unmapped part are held, until memory is short and the block is split.
 
 use crate::bits;
 use std::collections::BTreeMap;
@@ -132,7 +132,7 @@ mod tests {
         folios.check(|frame| frame >= 768);
         assert_eq!(folios.split_one(), [(512, 256)]);
         assert_eq!((folios.held(), folios.tally()), (0, (256, 1)));
-        // What is left of it are base pages.
+        // Its other half is base pages.
         assert_eq!(folios.give_back(768, 256), [(768, 256)]);
         assert_eq!(folios.split_one(), []);
     }

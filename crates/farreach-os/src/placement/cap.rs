@@ -1,5 +1,5 @@
-//! Contiguity-aware paging (CAP; Alverti et al., ISCA 2020): the pages of an object get frames at a constant distance, so
-//! that they follow each other in memory. The distance is chosen at the first fault, such that the free memory from
+//! Contiguity-aware paging (CAP; Alverti et al., ISCA 2020): the pages of an object get frames at a constant distance,
+//! so that they follow each other in memory. The distance is chosen at the first fault, such that the free memory from
 //! there on holds all pages; nothing is reserved. When the frame at this distance is taken, a superpage gets a new
 //! distance and a base page any frame. Superpages are those of `thp`.
 //!
@@ -115,7 +115,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
 }
 
 impl Cap {
-    /// CAP-3: the first frame for so many pages. `None` if no block of the largest order is free.
+    /// CAP-3: the first frame for this number of pages. `None` if no block of the largest order is free.
     fn place(&mut self, memory: &Memory, pages: u64) -> Option<u64> {
         let buddy = memory.alloc.blocks()?;
         let (runs, block) = (buddy.runs()?, buddy.max_block());

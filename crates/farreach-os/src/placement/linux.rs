@@ -1,10 +1,10 @@
 //! Linux of today (LNX; 6.18): private anonymous memory by sizes that are set one by one, compaction at a fault by
-//! `defrag`, khugepaged with its limits, and blocks that stay whole when they are partly unmapped. Left out are the page
-//! of zeros (LNX-4), the shrinker of underused superpages (LNX-22), which needs to know the contents of pages, and folios
-//! of files.
+//! `defrag`, khugepaged with its limits, and blocks that stay whole when they are partly unmapped. Left out are the
+//! page of zeros (LNX-4), the shrinker of underused superpages (LNX-22), which needs to know the contents of pages,
+//! and folios of files.
 
 use super::contract::{Effort, FrameRequest, Placement, PlacementKind};
-use super::thp::{ALLOCATOR, NONE, SHMEM, SHMEM_SIZE, SIZE, THP};
+use super::thp::{ALLOCATOR, NONE, SHMEM, SHMEM_SIZE, SIZE, THP, order};
 use crate::background::TICKS_PER_MS;
 use crate::background::contract::Daemon;
 use crate::background::khugepaged::{Khugepaged, Settings};
@@ -130,13 +130,6 @@ struct Linux {
     deferred: bool,
     around: u32,
     khugepaged: Option<Khugepaged>,
-}
-
-fn order(params: &Params, key: &Key, size: u64) -> Result<u8, String> {
-    match params.order(key.name, size)? {
-        0 => Err(format!("{} = {} is not allowed: that is page_size; {} must be larger", key.name, size, key.name)),
-        order => Ok(order as u8),
-    }
 }
 
 fn build(params: &Params) -> Result<Box<dyn Placement>, String> {

@@ -80,11 +80,16 @@ struct Thp {
     background: Option<CollapsePolicy>,
 }
 
-pub(super) fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
-    let order = |key: &Key, size: u64| match params.order(key.name, size)? {
+/// log2 of the base pages of a size of superpages that a key has.
+pub(super) fn order(params: &Params, key: &Key, size: u64) -> Result<u8, String> {
+    match params.order(key.name, size)? {
         0 => Err(format!("{} = {} is not allowed: that is page_size; {} must be larger", key.name, size, key.name)),
         order => Ok(order as u8),
-    };
+    }
+}
+
+pub(super) fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
+    let order = |key: &Key, size: u64| order(params, key, size);
     let largest = order(&SIZE, params.int(SIZE.name))?;
     let mut orders = params.sizes(SIZES.name).iter().map(|&s| order(&SIZES, s)).collect::<Result<Vec<_>, _>>()?;
     if orders.last().is_some_and(|&o| o >= largest) {

@@ -65,8 +65,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-OS-10",
         kind: Main,
-        claim: "Pages of 64 KB cut faults by up to 16, each much shorter than one of 2 MB; tested as at least 12, and a \
-                tenth of the pages in the longest",
+        claim: "Pages of 64 KB cut faults by up to 16, each much shorter than one of 2 MB; tested as at least 12, and \
+                a tenth of the pages in the longest",
         studies: STUDY,
         judge: |results, set| {
             tally(few(set), |p| {

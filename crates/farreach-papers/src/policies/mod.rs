@@ -190,8 +190,9 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     section.note(price::WORDS);
     section.note(
         "Used memory: other programs have three of ten frames, everywhere, which compaction may move. Aged memory: it \
-         may not, so that there is no free block of 2 MB. A millisecond is three million instructions; khugepaged wakes \
-         each ten seconds, so a short program sees it once.",
+         may not, so that there is no free block of 2 MB. A millisecond is three million instructions; khugepaged \
+         wakes each ten seconds, so a short program sees it once. Eager paging works when memory is asked for, which \
+         is no fault.",
     );
 }
 

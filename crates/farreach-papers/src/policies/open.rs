@@ -24,7 +24,10 @@ pub(crate) const STUDY: Study = Study {
             table.row(&record[0], cells);
         }
         section.tables.push(table);
-        section.note("Source: abstract, that it was read; memory, that the figure is recalled and its text was not read; code, documentation and patches are those of the kernels.");
+        section.note(
+            "Source: abstract, that it was read; memory, that the figure is recalled and its text was not read; code, \
+             documentation and patches are those of the kernels.",
+        );
         section.note("Not judged: the policy is not built, or needs hardware or programs that the study does not run.");
     },
 };

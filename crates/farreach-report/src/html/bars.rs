@@ -36,7 +36,9 @@ pub(super) fn misses(page: &Page) -> Markup {
                     div.value.three {
                         b {
                             (count(m.counts.tlb.misses))
-                            @if let Some(error) = percent_error(m).filter(|_| windows) { small { " ± " (rate(error)) " %" } }
+                            @if let Some(error) = percent_error(m).filter(|_| windows) {
+                                small { " ± " (rate(error)) " %" }
+                            }
                         }
                         span { (per_thousand(m).map_or_else(|| NONE.into(), rate)) span.narrow { " per 1000" } }
                         span {

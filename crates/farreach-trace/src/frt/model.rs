@@ -181,7 +181,7 @@ impl Model {
         Some((id, &self.blocks[number as usize]))
     }
 
-    /// Whether a block with this id was defined, and has so many bytes of code.
+    /// Whether a block with this id was defined, and has this number of bytes of code.
     pub fn check_code(&self, id: u32, bytes: &[u8]) -> Result<(), String> {
         let number = self.by_id.get(id).ok_or_else(|| format!("code of block {id}, which was never defined"))?;
         self.blocks[number as usize].validate_code(bytes.len()).map_err(|why| format!("block {id} has {why}"))

@@ -78,7 +78,7 @@ impl<'a> Cursor<'a> {
         std::str::from_utf8(self.bytes(len as usize, "a path")?).map_err(|_| "a path is not UTF-8".into())
     }
 
-    /// So many bytes; `what` names them.
+    /// This number of bytes; `what` names them.
     pub fn bytes(&mut self, len: usize, what: &str) -> Result<&'a [u8], String> {
         let bytes = self.bytes.get(self.at..self.at + len);
         self.at += len;

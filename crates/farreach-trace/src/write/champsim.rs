@@ -2,7 +2,7 @@
 //!
 //! ChampSim finds out by the registers of a record whether it is a branch, and of which kind, and takes the instruction
 //! pointer of the next record for the target of a taken one. So a branch has the registers by which ChampSim knows its
-//! kind, whatever others it has; anything else has its own, as far as there is room.
+//! kind and none of its others; anything else has its own, as far as there is room.
 
 use super::code::{Code, Flow, INSTRUCTION_POINTER, STACK_POINTER};
 use super::{Holds, Sink, Step, Target};

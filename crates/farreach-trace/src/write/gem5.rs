@@ -15,7 +15,7 @@ pub(super) const TARGET: Target = Target {
     sink: |info| Box::new(Gem5 { references: 0, pc: None, header: Some(header(info)) }),
 };
 
-/// A tick is a picosecond; each reference takes so many. The trace has no times.
+/// A tick is a picosecond; each reference takes this number. The trace has no times.
 const SECOND: u64 = 1_000_000_000_000;
 const STEP: u64 = 1000;
 

@@ -34,8 +34,8 @@ pub struct Target {
     pub about: &'static str,
     /// Whether it is text, which may go to a terminal.
     pub text: bool,
-    /// Ends of names by which its own tool knows a compressed file, of those in `packed`.
-    endings: &'static [&'static str],
+    /// Endings of names by which its own tool knows a compressed file: `gz`, `xz`, `zst`.
+    pub endings: &'static [&'static str],
     sink: fn(&TraceInfo) -> Box<dyn Sink>,
 }
 

@@ -41,8 +41,8 @@ impl Packed {
                 some => format!(".{} is", some.join(", .")),
             };
             let what = format!(
-                "the name of a file of {} must not end in .{ending}, which its readers take for something else; {allowed} \
-                 allowed, and any other ending for a plain file",
+                "the name of a file of {} must not end in .{ending}, which its readers take for something else; \
+                 {allowed} allowed, and any other ending for a plain file",
                 target.name
             );
             return Err(Error::Trace { file: path.to_owned(), place: "its name".into(), what });

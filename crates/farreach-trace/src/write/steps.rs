@@ -41,7 +41,7 @@ struct Rest<'a> {
     /// Those of `pending`.
     data: Vec<Access>,
     counts: Counts,
-    /// Addresses are shifted left and back by so many bits, which makes copies of the highest.
+    /// Addresses are shifted left and back by this number of bits, which makes copies of the highest.
     unused: u32,
 }
 

@@ -3,10 +3,8 @@
 
 use std::io::Write;
 
-use crate::texts::{Ref, checked, found, read};
+use crate::texts::{Ref, checked, damaged, found, read};
 use farreach_types::event::Kind::{Fetch, Load, Store};
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 
 /// A record: what is between address and registers, those read, those written with the bytes of their values.
 fn record(pc: u64, ty: u8, middle: &[&[u8]], reads: &[u8], writes: &[(u8, usize)]) -> Vec<u8> {
@@ -108,16 +106,8 @@ fn damage_ends_in_an_error_or_in_a_sound_stream() {
         let result = read(&good[..cut], "cvp");
         assert_eq!(result.is_ok(), ends[1..].contains(&cut), "{cut}: {result:?}");
     }
-    let mut dice = Pcg64Mcg::seed_from_u64(1);
     let (mut refused, mut known) = (0, 0);
-    for round in 0..100 {
-        let mut bytes = good.clone();
-        let at = dice.random_range(0..bytes.len());
-        match round % 3 {
-            0 => bytes[at] ^= 1 << dice.random_range(0..8),
-            1 => drop(bytes.remove(at)),
-            _ => bytes.insert(at, dice.random_range(0..=255)),
-        }
+    for bytes in damaged(&good) {
         refused += u32::from(checked(&bytes, "cvp").is_none());
         known += u32::from(found(&bytes).is_ok());
     }

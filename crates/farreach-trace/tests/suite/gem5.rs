@@ -2,10 +2,8 @@
 
 use std::io::Write;
 
-use crate::texts::{Ref, checked, open, read};
+use crate::texts::{Ref, checked, damaged, open, read};
 use farreach_types::event::Kind::{Fetch, Load, Store};
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 
 const VIRTUAL: &str = "gem5:addresses=virtual";
 
@@ -160,16 +158,8 @@ fn damage_ends_in_an_error_or_in_a_sound_stream() {
         let result = read(&good[..cut], VIRTUAL);
         assert_eq!(result.is_ok(), ends[1..].contains(&cut), "{cut}: {result:?}");
     }
-    let mut dice = Pcg64Mcg::seed_from_u64(1);
     let (mut refused, mut other) = (0, 0);
-    for round in 0..100 {
-        let mut bytes = good.clone();
-        let at = dice.random_range(0..bytes.len());
-        match round % 3 {
-            0 => bytes[at] ^= 1 << dice.random_range(0..8),
-            1 => drop(bytes.remove(at)),
-            _ => bytes.insert(at, dice.random_range(0..=255)),
-        }
+    for bytes in damaged(&good) {
         match checked(&bytes, VIRTUAL) {
             None => refused += 1,
             Some(report) => other += u64::from(report.totals.references() != references().len() as u64),

@@ -27,6 +27,21 @@ pub fn found(text: impl AsRef<[u8]>) -> Result<(&'static str, Vec<Ref>), String>
     Ok((opened.info.format, references(opened)?))
 }
 
+/// A hundred damaged copies: a bit flipped, a byte lost, a byte more.
+pub fn damaged(good: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let mut dice = Pcg64Mcg::seed_from_u64(1);
+    (0..100).map(move |round| {
+        let mut bytes = good.to_vec();
+        let at = dice.random_range(0..bytes.len());
+        match round % 3 {
+            0 => bytes[at] ^= 1 << dice.random_range(0..8),
+            1 => drop(bytes.remove(at)),
+            _ => bytes.insert(at, dice.random_range(0..=255)),
+        }
+        bytes
+    })
+}
+
 /// What is counted of bytes that are not refused. They must be a sound stream.
 pub fn checked(bytes: &[u8], format: &str) -> Option<Report> {
     let mut source = open(bytes, Some(format)).ok()?.source;

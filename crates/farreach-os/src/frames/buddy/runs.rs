@@ -13,7 +13,7 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// None, of blocks of so many frames.
+    /// None, of blocks of this number of frames.
     pub fn new(block: u64) -> Runs {
         Runs { block, ends: BTreeMap::new() }
     }
