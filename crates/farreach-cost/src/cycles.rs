@@ -68,8 +68,14 @@ pub fn os_cycles(os: &OsCounts, params: &Params) -> u64 {
     ])
 }
 
-/// Cycles of shootdowns (DS13-24), of the operating system: interrupts to other cores.
+/// Cycles of shootdowns (DS13-24), of the operating system: interrupts to other cores, and what its mechanism prices
+/// (OSC-4).
 pub fn shootdown_cycles(counts: &TlbCounts, params: &Params) -> u64 {
+    interrupt_cycles(counts, params) + charge(&[(1, parts::flush_cycles(counts, params))])
+}
+
+/// Cycles of interrupts to other cores.
+pub(super) fn interrupt_cycles(counts: &TlbCounts, params: &Params) -> u64 {
     let key = &IPI_CYCLES;
     if params.has(key.name) { charge(&[(counts.shootdown.ipis, price(params, key))]) } else { 0 }
 }

@@ -5,8 +5,8 @@
 //! (negative) or cost (positive) of the mechanism. Without one they are the charged cycles.
 
 use super::cycles::{
-    base_pages, copies, faults, hypervisor_cycles, io_pages, populated, price, shared_cycles, shared_hits,
-    shootdown_cycles, trapped, walk_cycles,
+    base_pages, copies, faults, hypervisor_cycles, interrupt_cycles, io_pages, populated, price, shared_cycles,
+    shared_hits, trapped, walk_cycles,
 };
 use super::{keys, parts};
 use farreach_hw::tlb::shared::sharers;
@@ -117,7 +117,7 @@ const SHOOTDOWNS: Item = Item {
     name: "interfaces: other cores interrupted because a mapping changed",
     unit: "interrupts",
     read: |c, _| c.tlb.shootdown.ipis,
-    price: Some(Price::Cycles(|c, p| shootdown_cycles(&c.tlb, p))),
+    price: Some(Price::Cycles(|c, p| interrupt_cycles(&c.tlb, p))),
 };
 
 /// Where a hypervisor composes segments.

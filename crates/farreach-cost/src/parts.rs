@@ -10,6 +10,7 @@ use super::keys;
 use farreach_hw::cache::levels;
 use farreach_hw::system::{counting, walks};
 use farreach_hw::tlb::additions::{BACKGROUND_WEIGHT, Counter};
+use farreach_hw::tlb::cores::mechanisms::PART as SHOOTDOWN;
 use farreach_types::counts::{Answered, LedgerLine, PartCounts, TlbCounts};
 use farreach_types::params::Params;
 
@@ -63,7 +64,12 @@ pub(super) fn table_cycles(counts: &TlbCounts, params: &Params) -> f64 {
 
 /// Cycles of the additions, and of a second level that counts by itself.
 pub(super) fn addition_cycles(counts: &TlbCounts, params: &Params) -> f64 {
-    sum(counts, params, |name| !walks(name, params))
+    sum(counts, params, |name| !walks(name, params) && name != SHOOTDOWN)
+}
+
+/// Cycles of the operating system for shootdowns, without interrupts (OSC-4).
+pub(super) fn flush_cycles(counts: &TlbCounts, params: &Params) -> f64 {
+    sum(counts, params, |name| name == SHOOTDOWN)
 }
 
 /// Cycles of walks for which the program did not wait, since an addition predicted the translation (SPT-4) or read

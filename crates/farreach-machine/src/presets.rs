@@ -177,6 +177,9 @@ pub const PRESETS: &[Preset] = presets![
     "since-os/freebsd",
     "since-os/linux",
     "since-os/cap",
+    "since-os/pcid",
+    "since-os/tlbi",
+    "since-os/invlpgb",
 ];
 
 /// The group of all presets.

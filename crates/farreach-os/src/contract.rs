@@ -12,6 +12,20 @@ pub struct Change {
     pub pages: VpnRange,
     /// What happened to them.
     pub what: What,
+    /// What else there is to know for who drops their translations.
+    pub flush: Flush,
+}
+
+/// What a request to drop translations tells beside their pages (OS-SHD-1, OS-SHD-2, OS-SHD-6). Where a change asks for none,
+/// this is the default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flush {
+    /// log2 of the base pages of the mappings, if they are alike; otherwise 0.
+    pub order: u8,
+    /// Whether pages of the page table were freed.
+    pub tables: bool,
+    /// Whether it belongs to the request of the change before.
+    pub joins: bool,
 }
 
 /// Kinds of change.

@@ -69,15 +69,16 @@ impl Os {
     }
 
     /// Clears the page table entries of a range and frees the frames that no other entry names. Returns the pages that
-    /// were mapped. The caller has demoted superpages, and reports the change.
-    pub(crate) fn unmap_range(&mut self, asid: Asid, range: VpnRange) -> Vec<VpnRange> {
+    /// were mapped, with log2 of the base pages of their mappings, 0 if these differ. The caller has demoted superpages,
+    /// and reports the change.
+    pub(crate) fn unmap_range(&mut self, asid: Asid, range: VpnRange) -> Vec<(VpnRange, u8)> {
         self.ranges_unmapped(asid, range);
         let space = &mut self.spaces[asid.0 as usize];
         let runs = space.table.runs_in(range);
         let before = space.table.nodes();
         space.table.clear(range);
         self.nodes -= before - space.table.nodes();
-        let mut pages: Vec<VpnRange> = Vec::new();
+        let mut pages: Vec<(VpnRange, u8)> = Vec::new();
         for run in runs {
             for &order in self.promotion.orders() {
                 for (group, _, n) in bits::groups(run.first.0, run.pages, 1 << order) {
@@ -89,8 +90,11 @@ impl Os {
             self.memory.counts.populated_never_used += run.unused;
             self.memory.unmap(run.entry.pfn, run.pages);
             match pages.last_mut() {
-                Some(last) if last.end() == run.first => last.pages += run.pages,
-                _ => pages.push(VpnRange { start: run.first, pages: run.pages }),
+                Some((last, order)) if last.end() == run.first => {
+                    last.pages += run.pages;
+                    *order = if *order == run.entry.order { *order } else { 0 };
+                }
+                _ => pages.push((VpnRange { start: run.first, pages: run.pages }, run.entry.order)),
             }
         }
         pages

@@ -54,7 +54,7 @@ mod testing;
 mod view;
 
 pub use account::Frames;
-pub use contract::{Change, InUse, OutOfMemory, Touched, Unserved, What};
+pub use contract::{Change, Flush, InUse, OutOfMemory, Touched, Unserved, What};
 pub use farreach_types::params::{PAGE_SIZE, SEED};
 pub use keys::{PLACEMENT, keys};
 pub use os::Os;

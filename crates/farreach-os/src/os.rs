@@ -5,7 +5,7 @@ use crate::background::TICKS_PER_MS;
 use crate::background::contract::Daemon;
 use crate::collapse_queue::CollapseQueue;
 use crate::compaction::policy::Compaction;
-use crate::contract::{Change, InUse, OutOfMemory, Unserved, What};
+use crate::contract::{Change, Flush, InUse, OutOfMemory, Unserved, What};
 use crate::frames;
 use crate::guest::Guest;
 use crate::keys;
@@ -158,7 +158,9 @@ impl Os {
             return;
         }
         match self.changes.last_mut() {
-            Some(Change { asid: of, pages: last, what: What::Mapped }) if *of == asid && last.end() == pages.start => {
+            Some(Change { asid: of, pages: last, what: What::Mapped, .. })
+                if *of == asid && last.end() == pages.start =>
+            {
                 last.pages += pages.pages;
             }
             _ => self.change(asid, pages, What::Mapped),
@@ -181,7 +183,32 @@ impl Os {
         if matches!(what, What::Stale | What::Gone) {
             self.end_perforated(asid, pages);
         }
-        self.changes.push(Change { asid, pages, what });
+        let order = match what {
+            What::Stale => self.order_of(asid, pages),
+            // The whole superpage that was split.
+            What::Demoted if pages.pages.is_power_of_two() => {
+                let order = pages.pages.trailing_zeros();
+                if pages.start.align_down(order) == pages.start { order as u8 } else { 0 }
+            }
+            _ => 0,
+        };
+        self.changes.push(Change { asid, pages, what, flush: Flush { order, ..Flush::default() } });
+    }
+
+    /// log2 of the base pages of the mappings of these pages, if they are alike and whole; otherwise 0.
+    fn order_of(&self, asid: Asid, pages: VpnRange) -> u8 {
+        let table = &self.spaces[asid.0 as usize].table;
+        let order_at = |vpn: Vpn| table.get(vpn).map_or(0, |entry| entry.order);
+        let order = order_at(pages.start);
+        let size = 1 << order;
+        let whole = pages.start.0.is_multiple_of(size) && pages.pages.is_multiple_of(size);
+        let groups = || (pages.start.0..pages.end().0).step_by(size as usize);
+        if order > 0 && whole && groups().all(|first| order_at(Vpn(first)) == order) { order } else { 0 }
+    }
+
+    /// The changes since there were this number of them are parts of one request.
+    pub(crate) fn join_changes(&mut self, since: usize) {
+        self.changes.iter_mut().skip(since + 1).for_each(|change| change.flush.joins = true);
     }
 
     /// Reports ascending pages as stale.
@@ -191,9 +218,11 @@ impl Os {
 
     /// Reports ascending pages, in runs.
     pub(crate) fn report(&mut self, asid: Asid, pages: &[Vpn], what: What) {
+        let since = self.changes.len();
         for run in pages.chunk_by(|a, b| a.0 + 1 == b.0) {
             self.change(asid, VpnRange { start: run[0], pages: run.len() as u64 }, what);
         }
+        self.join_changes(since);
     }
 
     /// The counters.

@@ -137,6 +137,10 @@ pub trait Capabilities {
     fn on_thread(&mut self) -> Option<&mut dyn OnThread> {
         None
     }
+    /// It distinguishes requests to drop translations by their size (SHD).
+    fn on_request(&mut self) -> Option<&mut dyn OnRequest> {
+        None
+    }
     /// It has segment registers.
     fn on_segment(&mut self) -> Option<&mut dyn OnSegment> {
         None
@@ -196,6 +200,32 @@ pub trait OnSwitch {
 pub trait OnThread {
     /// This thread of the running address space continues.
     fn thread(&mut self, asid: Asid, thread: u32, unfiltered: &mut Unfiltered);
+}
+
+/// A request to drop translations of an address space, after one change of its page table (OS-SHD-1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlushRequest {
+    /// Address space.
+    pub asid: Asid,
+    /// From the first page that changed to the last.
+    pub pages: VpnRange,
+    /// log2 of the base pages of the mappings that changed, if they are alike; otherwise 0.
+    pub order: u8,
+    /// Whether pages of the page table were freed.
+    pub tables: bool,
+}
+
+impl FlushRequest {
+    /// Pages of their size that are to be dropped (OS-SHD-6).
+    pub fn strides(&self) -> u64 {
+        self.pages.pages.div_ceil(1 << self.order)
+    }
+}
+
+/// A design that distinguishes requests to drop translations by their size.
+pub trait OnRequest {
+    /// The changes of this address space that come now, until the next request, are parts of one request.
+    fn requested(&mut self, request: FlushRequest);
 }
 
 /// A design whose choices depend on the program counter (HW-6).
@@ -268,6 +298,12 @@ impl dyn Tlb + '_ {
     pub fn thread(&mut self, asid: Asid, thread: u32, unfiltered: &mut Unfiltered) {
         if let Some(design) = self.on_thread() {
             design.thread(asid, thread, unfiltered);
+        }
+    }
+    /// See [`OnRequest::requested`].
+    pub fn requested(&mut self, request: FlushRequest) {
+        if let Some(design) = self.on_request() {
+            design.requested(request);
         }
     }
     /// See [`OnFetch::latest_fetch`].

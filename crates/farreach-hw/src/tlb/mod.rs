@@ -19,8 +19,8 @@ pub mod parts;
 mod registry;
 
 pub use contract::{
-    Answer, Capabilities, Design, EntryBits, EntryView, Foresees, Lookup, OnDemotion, OnFetch, OnMap, OnSegment,
-    OnSwitch, OnThread, Outcome, Timed, Tlb,
+    Answer, Capabilities, Design, EntryBits, EntryView, FlushRequest, Foresees, Lookup, OnDemotion, OnFetch, OnMap,
+    OnRequest, OnSegment, OnSwitch, OnThread, Outcome, Timed, Tlb,
 };
 pub use designs::segment;
 pub use filter::Unfiltered;

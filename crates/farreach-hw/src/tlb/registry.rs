@@ -5,6 +5,7 @@ use super::designs::{
     complete_subblock, hierarchy, integrated, partial_subblock, segment, single, skewed, superpage, two_level,
 };
 use super::parts::additions::{self, BACKGROUND_WEIGHT, BEHIND, Counter, Law, runs::RUN_BEYOND};
+use super::parts::hierarchy::cores::mechanisms::{self, SHOOTDOWN};
 use super::parts::hierarchy::host::{self, HOST};
 use super::parts::hierarchy::shared::{L2_SHARED, SLL_EXTRA};
 use super::parts::hierarchy::walk_caches::{self, PWC_KIND};
@@ -41,7 +42,7 @@ pub fn design(kind: &str) -> Option<&'static Design> {
 pub type Choice = (&'static Key, fn(&str) -> Option<&'static [&'static Key]>);
 
 /// The keys that choose parts of a hierarchy. Parts have keys that choose, too, behind those that choose them.
-pub const CHOICES: [Choice; 8] = [
+pub const CHOICES: [Choice; 9] = [
     (&BEHIND, |name| additions::listed(name).map(|listed| listed.keys)),
     (&TABLE, |name| tables::listed(name).map(|listed| listed.keys)),
     (&HOST_TABLE, |name| tables::of_host(name).map(|table| &table.keys[..])),
@@ -50,6 +51,7 @@ pub const CHOICES: [Choice; 8] = [
     (&PWC_KIND, |name| walk_caches::listed(name).map(|listed| listed.keys)),
     (&CACHE_L2_REPLACEMENT, replacement::keys),
     (&HOST, |name| host::listed(name).map(|listed| listed.keys)),
+    (&SHOOTDOWN, mechanisms::keys),
 ];
 
 /// Keys that came after results of the parts that they belong to. Results do not name them at their defaults (HW-4).
@@ -136,6 +138,7 @@ pub fn counting(name: &str, params: &Params) -> Option<Counting> {
             walks: |counts| counts.host_walk.walks,
         }),
         walk_caches::PART => walk_caches::chosen(params).map(|part| Counting::new(part.counters, part.laws)),
+        mechanisms::PART => mechanisms::is_chosen(params).then(|| Counting::new(mechanisms::COUNTERS, &[])),
         host::PART => host::chosen(params).map(|part| Counting::new(part.counters, part.laws)),
         name => match second_levels::listed(name) {
             Some(part) => Some(Counting::new(part.counters, part.laws)),

@@ -6,9 +6,9 @@ use super::super::compiled::Compiled;
 use super::super::filter;
 use super::super::instance::Group;
 use super::{Engine, TICKS};
-use farreach_hw::tlb::{Tlb, Unfiltered};
+use farreach_hw::tlb::{FlushRequest, Tlb, Unfiltered};
 use farreach_os::{Change, Os, What};
-use farreach_types::addr::{Asid, KERNEL, Vpn};
+use farreach_types::addr::{Asid, KERNEL, Vpn, VpnRange};
 use farreach_types::event::Op;
 
 impl Engine {
@@ -24,9 +24,13 @@ impl Engine {
         let group = &mut self.groups[g];
         group.os.take_changes(&mut self.changes);
         let (mask, k) = (group.mask(), group.order());
-        for change in &self.changes {
+        for (at, change) in self.changes.iter().enumerate() {
+            let request = request(&self.changes[at..]);
             for design in group.designs.clone() {
                 let instance = &mut self.instances[design];
+                if let Some(request) = request {
+                    instance.each().for_each(|(tlb, _)| tlb.requested(request));
+                }
                 let os = &group.os;
                 let unfiltered = match &self.mapped {
                     Some(_) => &mut self.unfiltered,
@@ -246,6 +250,20 @@ impl Engine {
 }
 
 /// Passes a change on to a TLB.
+/// The request to drop translations that the first of these changes begins, if it does (OS-SHD-6).
+#[inline]
+fn request(changes: &[Change]) -> Option<FlushRequest> {
+    let is_request = |change: &Change| matches!(change.what, What::Stale | What::Demoted);
+    let first = changes.first().filter(|first| is_request(first) && !first.flush.joins)?;
+    let mut request =
+        FlushRequest { asid: first.asid, pages: first.pages, order: first.flush.order, tables: first.flush.tables };
+    for next in changes[1..].iter().take_while(|next| next.flush.joins) {
+        request.pages = VpnRange::between(request.pages.start, next.pages.end());
+        request.order = if request.order == next.flush.order { request.order } else { 0 };
+    }
+    Some(request)
+}
+
 fn tell(tlb: &mut dyn Tlb, change: &Change, os: &Os, unfiltered: &mut Unfiltered) {
     match change.what {
         What::Stale | What::Flushed | What::FlushedEverywhere => {

@@ -7,6 +7,7 @@ mod ca_14_trap;
 mod common;
 mod cores;
 mod fetches;
+mod flushes;
 mod guest;
 mod kernel_segment;
 mod linux;

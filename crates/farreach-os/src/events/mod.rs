@@ -159,9 +159,14 @@ impl Os {
     /// Clears the translations of a range and frees frames without further use.
     fn clear(&mut self, asid: Asid, range: VpnRange) {
         self.demote_edges(asid, range);
-        for pages in self.unmap_range(asid, range) {
+        let nodes = self.nodes;
+        let (since, unmapped) = (self.changes.len(), self.unmap_range(asid, range));
+        for (pages, order) in unmapped {
             self.change(asid, pages, What::Stale);
+            let flush = &mut self.changes.last_mut().expect("just reported").flush;
+            (flush.order, flush.tables) = (order, self.nodes < nodes);
         }
+        self.join_changes(since);
     }
 
     pub(crate) fn unmap(&mut self, asid: Asid, range: VpnRange) {

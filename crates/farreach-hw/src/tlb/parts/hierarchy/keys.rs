@@ -1,5 +1,6 @@
 //! The keys of a hierarchy.
 
+use super::cores::mechanisms::SHOOTDOWN;
 use super::cores::{CORES, IPI_CYCLES};
 use super::distances::WALK_DISTANCES;
 use super::host;
@@ -96,6 +97,7 @@ const OWN_KEYS: &[&Key] = &[
     &WALK_COST,
     &WALK_DISTANCES,
     &CORES,
+    &SHOOTDOWN,
     &IPI_CYCLES,
 ];
 /// Keys of everything but the second level, with those that choose parts of a registry. The keys of the chosen parts

@@ -1,7 +1,7 @@
 //! Several cores, each with TLBs and segment registers of its own, over one page table (XC-7). The threads of the
 //! program are assigned to the cores in the order in which they first run; the stream says which thread runs. Changes
 //! by the operating system reach the other cores by shootdown: an interrupt to each core that may hold translations of
-//! the process, which drops them as the sender does (RMM15-12, DS13-24).
+//! the process, which drops them as the sender does (RMM15-12, DS13-24). Other ways are in [`mechanisms`].
 //!
 //! The stream has one reference after the other, so a shootdown ends before the next. [`crate::shootdown`] models the
 //! time while its messages are under way.
@@ -9,21 +9,26 @@
 //! Some things are there once: with `l2_shared` the second level ([`super::shared`]); the places of the page table in
 //! memory, and the caches ([`crate::cache::Levels`]), which go with the port from core to core.
 
+pub mod mechanisms;
+
 use super::host::GUEST;
+use super::shared::sharers;
 use super::walk::by_caches;
 use crate::cache::Port;
 use crate::tlb::contract::{
-    Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSegment, OnSwitch, OnThread, Timed, Tlb,
+    Answer, Capabilities, EntryView, FlushRequest, Lookup, OnDemotion, OnRequest, OnSegment, OnSwitch, OnThread, Timed,
+    Tlb,
 };
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::keys;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
-use farreach_types::counts::{ShootdownCounts, TlbCounts};
+use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::{Allowed, Key, Params};
 use farreach_types::translation::{PageTableView, Pte, Translation};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use mechanisms::{AtSwitch, Mechanism, Plan, SHOOTDOWN};
 use std::cell::OnceCell;
 
 /// XC-7.
@@ -49,17 +54,32 @@ pub(in crate::tlb) fn on_cores(
     build: impl Fn(&Params, usize) -> Result<Box<dyn Tlb>, String>,
 ) -> Result<Box<dyn Tlb>, String> {
     let cores = params.int(CORES.name);
-    if cores == 1 {
+    let guest = params.text(GUEST.name);
+    let mechanism = mechanisms::build(params, cores as usize);
+    if cores == 1 && mechanism.is_none() {
         return build(params, 0);
     }
-    let guest = params.text(GUEST.name);
-    if by_caches(params) && guest != GUEST.default {
+    if mechanism.is_some() && (guest != GUEST.default || sharers(params) > 1) {
+        let with = if guest != GUEST.default { format!("guest = {guest}") } else { "l2_shared = true".into() };
+        return Err(format!(
+            "shootdown = {} is not allowed with {with}: it is defined for cores without a host that share no TLB \
+             (OS-SHD-1); shootdown must be {}",
+            params.text(SHOOTDOWN.name),
+            SHOOTDOWN.default
+        ));
+    }
+    if cores > 1 && by_caches(params) && guest != GUEST.default {
         return Err(format!(
             "cores = {cores} is not allowed with walk_cost = caches and guest = {guest}: where a host's tables lie is \
              defined for one core (HW-12); cores must be 1, guest none or walk_cost fixed"
         ));
     }
     let core = |i: u64| Ok(Core { tlb: build(params, i as usize)?, running: None });
+    let mut counts = TlbCounts::default();
+    if mechanism.is_some() {
+        let names: Vec<_> = mechanisms::COUNTERS.iter().map(|counter| counter.name).collect();
+        counts.parts.add(mechanisms::PART, &names);
+    }
     Ok(Box::new(Cores {
         cores: (0..cores).map(core).collect::<Result<_, String>>()?,
         now: 0,
@@ -68,7 +88,9 @@ pub(in crate::tlb) fn on_cores(
         current: HashMap::default(),
         may_hold: HashMap::default(),
         process_ids: params.flag(keys::PROCESS_IDS.name),
-        shootdown: ShootdownCounts::default(),
+        mechanism,
+        plan: None,
+        own: counts,
         ignored_report: Unfiltered::default(),
         sum: OnceCell::new(),
     }))
@@ -95,7 +117,12 @@ struct Cores {
     /// another.
     may_hold: HashMap<Asid, u64, FixedState>,
     process_ids: bool,
-    shootdown: ShootdownCounts,
+    /// How other cores learn of changes, if not by interrupts to all that may hold entries.
+    mechanism: Option<Box<dyn Mechanism>>,
+    /// What the mechanism has decided for the changes of this address space that come now.
+    plan: Option<(Asid, Plan)>,
+    /// What is not counted by a core.
+    own: TlbCounts,
     /// Reports of cores that do not run. A process that continues on such a core starts with an empty filter.
     ignored_report: Unfiltered,
     /// Counts of all cores, cached until one of them changes.
@@ -116,7 +143,9 @@ impl Cores {
     /// The process continues, on the core of its thread.
     fn run(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.sum.take();
+        self.plan = None;
         let core = self.core_of(asid);
+        let resumes = core != self.now || self.cores[core].running != Some(asid);
         if core != self.now {
             if let Some(timed) = self.timed() {
                 timed.settle(unfiltered);
@@ -133,6 +162,45 @@ impl Cores {
             }
         }
         *self.may_hold.entry(asid).or_default() |= 1 << core;
+        if resumes {
+            self.catch_up(core, asid, unfiltered);
+        }
+    }
+
+    /// A core takes up a process: drops first what the mechanism says.
+    fn catch_up(&mut self, core: usize, asid: Asid, unfiltered: &mut Unfiltered) {
+        let Some(mechanism) = &mut self.mechanism else { return };
+        let spaces = match mechanism.switch(core, asid) {
+            AtSwitch::Nothing => return,
+            AtSwitch::Space(of) => vec![of],
+            AtSwitch::Everything => self.may_hold.keys().copied().collect(),
+        };
+        for of in spaces {
+            self.cores[core].tlb.invalidate(of, VpnRange::ALL, unfiltered);
+        }
+        self.count(mechanisms::SPACE, 1);
+        self.count(mechanisms::AT_SWITCH, 1);
+    }
+
+    /// What the mechanism decides for a request; counts it.
+    fn plan_for(&mut self, request: FlushRequest) -> Plan {
+        let Some(mechanism) = &mut self.mechanism else { return Plan::default() };
+        let plan = mechanism.request(&request, self.now);
+        let interrupts = u64::from(plan.interrupted.count_ones());
+        self.sum.take();
+        self.own.shootdown.sent += u64::from(interrupts > 0);
+        self.own.shootdown.ipis += interrupts;
+        self.count(mechanisms::REQUESTS, 1);
+        self.count(mechanisms::BROADCAST, plan.broadcasts);
+        if plan.broadcasts == 0 {
+            self.count(mechanisms::ENTRY, u64::from(plan.pages.count_ones()) * request.strides());
+            self.count(mechanisms::SPACE, u64::from(plan.whole.count_ones()));
+        }
+        plan
+    }
+
+    fn count(&mut self, place: usize, times: u64) {
+        self.own.parts.at(0).counters.add(place, times);
     }
 
     /// This core runs from now on, with the port.
@@ -143,6 +211,38 @@ impl Cores {
             from.hand_over(to, core);
         }
         self.now = core;
+    }
+
+    /// A change for some pages of a process.
+    fn change_pages(
+        &mut self,
+        asid: Asid,
+        pages: VpnRange,
+        unfiltered: &mut Unfiltered,
+        mut change: impl FnMut(&mut dyn Tlb, &mut Unfiltered),
+    ) {
+        if self.mechanism.is_none() {
+            return self.shoot(asid, unfiltered, change);
+        }
+        self.sum.take();
+        let plan = match self.plan {
+            Some((of, plan)) if of == asid => plan,
+            // A change that was not announced is a request of its own.
+            _ => self.plan_for(FlushRequest { asid, pages, order: 0, tables: false }),
+        };
+        for (i, core) in self.cores.iter_mut().enumerate() {
+            let report = if i == self.now { &mut *unfiltered } else { &mut self.ignored_report };
+            let before = dropped(&*core.tlb);
+            match plan.whole(i) {
+                Some(true) => core.tlb.invalidate(asid, VpnRange::ALL, report),
+                Some(false) => change(&mut *core.tlb, report),
+                None => {}
+            }
+            if i != self.now {
+                self.own.shootdown.remote_invalidations += dropped(&*core.tlb) - before;
+            }
+        }
+        self.ignored_report.clear();
     }
 
     /// A change for a process: applied here, and by interrupt on the other cores that may hold its entries.
@@ -158,13 +258,13 @@ impl Cores {
         if others == 0 {
             return;
         }
-        self.shootdown.sent += 1;
+        self.own.shootdown.sent += 1;
         for (i, core) in self.cores.iter_mut().enumerate().filter(|(i, _)| others >> i & 1 != 0) {
             debug_assert_ne!(i, self.now);
             let before = dropped(&*core.tlb);
             change(&mut *core.tlb, &mut self.ignored_report);
-            self.shootdown.ipis += 1;
-            self.shootdown.remote_invalidations += dropped(&*core.tlb) - before;
+            self.own.shootdown.ipis += 1;
+            self.own.shootdown.remote_invalidations += dropped(&*core.tlb) - before;
         }
         self.ignored_report.clear();
     }
@@ -181,11 +281,12 @@ impl Tlb for Cores {
             self.run(at.asid, unfiltered);
         }
         self.sum.take();
+        self.plan = None;
         self.cores[self.now].tlb.access(at, pte, table, unfiltered)
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        self.shoot(asid, unfiltered, |tlb, unfiltered| tlb.invalidate(asid, pages, unfiltered));
+        self.change_pages(asid, pages, unfiltered, |tlb, unfiltered| tlb.invalidate(asid, pages, unfiltered));
     }
 
     /// No core is interrupted: none runs the process any more, and its id is not reused before all have dropped its
@@ -200,23 +301,30 @@ impl Tlb for Cores {
         self.threads.retain(|(of, _), _| *of != asid);
         self.current.remove(&asid);
         self.may_hold.remove(&asid);
+        self.plan = None;
+        if let Some(mechanism) = &mut self.mechanism {
+            mechanism.ended(asid);
+        }
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
         self.cores[self.now].tlb.probe(asid, vpn, kind)
     }
 
-    /// Core after core; slots go on in steps of 2^20.
+    /// Core after core; slots go on in steps of 2^20. Without entries of processes that a core must drop before it runs
+    /// them again.
     fn entries(&self) -> Vec<EntryView> {
+        let counts = |i: usize, e: &EntryView| self.mechanism.as_ref().is_none_or(|m| !m.is_behind(i, e.asid));
         let of = |(i, core): (usize, &Core)| {
-            core.tlb.entries().into_iter().map(move |e| EntryView { slot: e.slot + (i << 20), ..e }).collect::<Vec<_>>()
+            let valid = core.tlb.entries().into_iter().filter(|e| counts(i, e));
+            valid.map(|e| EntryView { slot: e.slot + (i << 20), ..e }).collect::<Vec<_>>()
         };
         self.cores.iter().enumerate().flat_map(of).collect()
     }
 
     fn counts(&self) -> &TlbCounts {
         self.sum.get_or_init(|| {
-            let mut sum = TlbCounts { shootdown: self.shootdown.clone(), ..TlbCounts::default() };
+            let mut sum = self.own.clone();
             self.cores.iter().for_each(|core| sum += core.tlb.counts());
             sum
         })
@@ -236,6 +344,9 @@ impl Capabilities for Cores {
     fn on_segment(&mut self) -> Option<&mut dyn OnSegment> {
         Some(self)
     }
+    fn on_request(&mut self) -> Option<&mut dyn OnRequest> {
+        if self.mechanism.is_some() { Some(self) } else { None }
+    }
     fn port(&mut self) -> Option<&mut Port> {
         self.cores[self.now].tlb.port()
     }
@@ -244,9 +355,16 @@ impl Capabilities for Cores {
     }
 }
 
+impl OnRequest for Cores {
+    fn requested(&mut self, request: FlushRequest) {
+        let plan = self.plan_for(request);
+        self.plan = Some((request.asid, plan));
+    }
+}
+
 impl OnDemotion for Cores {
     fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        self.shoot(asid, unfiltered, |tlb, unfiltered| tlb.demote(asid, pages, unfiltered));
+        self.change_pages(asid, pages, unfiltered, |tlb, unfiltered| tlb.demote(asid, pages, unfiltered));
     }
 }
 

@@ -1,0 +1,112 @@
+use super::*;
+use farreach_types::addr::{Vpn, VpnRange};
+use serde_json::{Map, Value as Json};
+
+fn mechanism(name: &str, cores: usize, keys: &[(&str, &str)]) -> Box<dyn Mechanism> {
+    let mut all = vec![&SHOOTDOWN, &crate::tlb::keys::PROCESS_IDS];
+    all.extend(super::keys(name).unwrap());
+    let given: Map<String, Json> =
+        [("shootdown", name)].iter().chain(keys).map(|(key, value)| (key.to_string(), (*value).into())).collect();
+    build(&Params::resolve(&all, &given).unwrap(), cores).unwrap()
+}
+
+fn pages(asid: u32, pages: u64) -> FlushRequest {
+    FlushRequest { asid: Asid(asid), pages: VpnRange { start: Vpn(0x100), pages }, order: 0, tables: false }
+}
+
+fn plan(pages: u64, whole: u64, interrupted: u64, broadcasts: u64) -> Plan {
+    Plan { pages, whole, interrupted, broadcasts }
+}
+
+/// OS-SHD-4, SHD-a.
+#[test]
+fn shd_4_six_processes_switch_without_a_flush() {
+    let drops = |processes: u32, keys: &[(&str, &str)]| {
+        let mut mechanism = mechanism("generations", 1, keys);
+        let turns = (0..3).flat_map(|_| 0..processes);
+        turns.map(|asid| mechanism.switch(0, Asid(asid))).filter(|drop| *drop != AtSwitch::Nothing).count()
+    };
+    assert_eq!(drops(6, &[]), 0);
+    assert_eq!(drops(7, &[]), 21 - 6, "each takes the slot of the one that comes next");
+    assert_eq!(drops(2, &[("process_ids", "false")]), 5);
+    // The one that loses its slot is dropped.
+    let mut mechanism = mechanism("generations", 1, &[("pcid_slots", "2")]);
+    let drops = [1, 2, 3, 2, 1].map(|asid| mechanism.switch(0, Asid(asid)));
+    let [nothing, of] = [AtSwitch::Nothing, AtSwitch::Space(Asid(1))];
+    assert_eq!(drops, [nothing, nothing, of, nothing, AtSwitch::Space(Asid(2))]);
+}
+
+/// OS-SHD-1, SHD-b, SHD-c.
+#[test]
+fn shd_1_more_than_33_pages_drop_the_process() {
+    let mut mechanism = mechanism("generations", 2, &[]);
+    mechanism.switch(0, Asid(7));
+    assert_eq!(mechanism.request(&pages(7, 33), 0), plan(1, 0, 0, 0));
+    assert_eq!(mechanism.request(&pages(7, 34), 0), plan(0, 1, 0, 0));
+    let huge = FlushRequest { order: 9, ..pages(7, 32 << 9) };
+    assert_eq!((huge.strides(), mechanism.request(&huge, 0)), (32, plan(1, 0, 0, 0)));
+    // Another core with the process is interrupted (OS-SHD-2), one with another process is not, and catches up.
+    mechanism.switch(1, Asid(7));
+    assert_eq!(mechanism.request(&pages(7, 4), 0), plan(0b11, 0, 0b10, 0));
+    mechanism.switch(1, Asid(8));
+    assert_eq!(mechanism.request(&pages(7, 4), 0), plan(1, 0, 0, 0));
+    assert!(mechanism.is_behind(1, Asid(7)) && !mechanism.is_behind(0, Asid(7)));
+    assert_eq!(mechanism.switch(1, Asid(7)), AtSwitch::Space(Asid(7)));
+    assert!(!mechanism.is_behind(1, Asid(7)));
+    assert_eq!(mechanism.switch(1, Asid(7)), AtSwitch::Nothing);
+}
+
+/// OS-SHD-3, the second part of SHD-b.
+#[test]
+fn shd_3_lazy_cores_are_not_interrupted() {
+    let mut mechanism = mechanism("generations", 2, &[("other_cores", "idle")]);
+    mechanism.switch(1, Asid(7));
+    mechanism.switch(0, Asid(7));
+    assert_eq!([(); 2].map(|()| mechanism.request(&pages(7, 4), 0)), [plan(1, 0, 0, 0); 2]);
+    assert!(mechanism.is_behind(1, Asid(7)));
+    assert_eq!(mechanism.switch(1, Asid(7)), AtSwitch::Space(Asid(7)), "two behind");
+    assert_eq!(mechanism.switch(0, Asid(7)), AtSwitch::Nothing);
+    // With pages of the table freed it is interrupted, once: then it has the kernel's table.
+    let tables = FlushRequest { tables: true, ..pages(7, 4) };
+    assert_eq!([(); 2].map(|()| mechanism.request(&tables, 0)), [plan(1, 0, 2, 0), plan(1, 0, 0, 0)]);
+    assert_eq!(mechanism.switch(1, Asid(7)), AtSwitch::Space(Asid(7)));
+}
+
+/// OS-SHD-8: an instruction for each page, below 512; ranges; ids that run out.
+#[test]
+fn shd_8_broadcasts_interrupt_no_core() {
+    let mut arm = mechanism("broadcast", 3, &[]);
+    assert_eq!(arm.request(&pages(7, 511), 0), plan(0b111, 0, 0, 511));
+    assert_eq!(arm.request(&pages(7, 512), 0), plan(0, 0b111, 0, 1));
+    let mut arm = mechanism("broadcast", 3, &[("broadcast_ranges", "true")]);
+    // 512 pages: 16 units of 32 pages... of 2^6 pages, 8 of them. 515: also one unit of two pages, and one page.
+    let instructions = [1, 2, 512, 515, (1 << 21) - 1, 1 << 21].map(|n| arm.request(&pages(7, n), 0).broadcasts);
+    assert_eq!(instructions, [1, 1, 1, 3, 5, 1]);
+    assert_eq!(arm.request(&pages(7, 1 << 21), 0).whole, 0b111);
+    // Ids 1 to 3 for two cores; the fourth process begins anew.
+    let mut arm = mechanism("broadcast", 2, &[("space_ids", "4")]);
+    let drops = [(0, 1), (1, 2), (0, 3), (0, 1), (0, 4), (1, 2), (1, 4)].map(|(core, of)| arm.switch(core, Asid(of)));
+    let [no, all] = [AtSwitch::Nothing, AtSwitch::Everything];
+    assert_eq!(drops, [no, no, no, no, all, all, no]);
+}
+
+/// OS-SHD-9: looked at once in 32 flushes; from then on by broadcast, and no switch looks at generations.
+#[test]
+fn shd_9_a_process_of_four_cores_gets_a_global_id() {
+    let mut amd = mechanism("global_ids", 5, &[]);
+    (0..4).for_each(|core| _ = amd.switch(core, Asid(7)));
+    for _ in 0..31 {
+        assert_eq!(amd.request(&pages(7, 1), 0), plan(0b1111, 0, 0b1110, 0));
+    }
+    assert_eq!(amd.request(&pages(7, 1), 0), plan(0, 0b11111, 0b1110, 0), "the old ids go");
+    assert_eq!(amd.request(&pages(7, 33), 0), plan(0b11111, 0, 0, 5));
+    assert_eq!(amd.request(&pages(7, 34), 0), plan(0, 0b11111, 0, 1));
+    amd.switch(3, Asid(8));
+    amd.request(&pages(7, 1), 0);
+    assert_eq!(amd.switch(3, Asid(7)), AtSwitch::Nothing);
+    assert_eq!(amd.switch(3, Asid(8)), AtSwitch::Nothing);
+    // One on three cores does not get any.
+    let mut amd = mechanism("global_ids", 5, &[]);
+    (0..3).for_each(|core| _ = amd.switch(core, Asid(7)));
+    assert!((0..64).all(|_| amd.request(&pages(7, 1), 0) == plan(0b111, 0, 0b110, 0)));
+}

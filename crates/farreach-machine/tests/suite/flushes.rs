@@ -1,0 +1,112 @@
+//! How changes of page tables reach the TLBs of cores (OS-SHD), with an operating system. The decisions themselves are
+//! tested beside their code, in `farreach-hw`.
+
+use crate::common::{Stream, run};
+use crate::cores::stream;
+use farreach_types::addr::Asid;
+use farreach_types::counts::MachineResult;
+use farreach_types::event::{Advice, Op};
+
+const SMALL: &str = "l1d=4K:64,l1i=4K:8,l2=4K:256,memory=64M";
+
+/// Requests, mappings dropped one by one, whole processes dropped, of these at switches, broadcasts, interrupts.
+fn flushes(machine: &MachineResult) -> [u64; 6] {
+    let tlb = &machine.counts.tlb;
+    let of = |name| tlb.parts.count("shootdown", name);
+    let own = ["requests", "local_inval_entry", "local_inval_all", "switch_flushes", "broadcast_inval"].map(of);
+    [own[0], own[1], own[2], own[3], own[4], tlb.shootdown.ipis]
+}
+
+/// OS-SHD-1, OS-SHD-6: the pages that were touched, from the first to the last, are one request.
+#[test]
+fn os_shd_6_an_munmap_is_one_request() {
+    let machines = [format!("ds13/4k:shootdown=generations,{SMALL}"), format!("ds13/4k:{SMALL}")];
+    let machines = machines.each_ref().map(String::as_str);
+    let unmapped = |pages: &[u64]| {
+        let mut s = Stream::new();
+        s.start().anon(0x100, 64).anon(0x800, 4).load(0x800);
+        pages.iter().for_each(|&page| _ = s.store(0x100 + page));
+        s.unmap(0x100, 64).load(0x800);
+        let out = run(&machines, &s);
+        (flushes(out.machine(0)), out.misses()[0] - out.misses()[1])
+    };
+    // 33 pages in 17 pieces: one by one, and the page beside them stays. One more, and all is dropped.
+    let every_other: Vec<u64> = (0..33).step_by(2).collect();
+    assert_eq!(unmapped(&every_other), ([1, 33, 0, 0, 0, 0], 0));
+    assert_eq!(unmapped(&[0, 33]), ([1, 0, 1, 0, 0, 0], 1));
+    assert_eq!(unmapped(&[]), ([0; 6], 0), "nothing was mapped");
+}
+
+/// OS-SHD-6: superpages are counted as one each.
+#[test]
+fn os_shd_6_superpages_are_one_mapping() {
+    let machine = "rmm15/thp:shootdown=generations,l1d=4K:64+2M:8,l1i=4K:8,l2=4K|2M:64/4,memory=64M";
+    let mut s = Stream::new();
+    s.start().anon(0x200, 2048);
+    s.op(Op::Advise { start: 0x20_0000, len: 0x80_0000, advice: Advice::HugePage });
+    (0..4).for_each(|i| _ = s.store(0x200 + 512 * i));
+    s.unmap(0x200, 2048);
+    let out = run(&[machine], &s);
+    assert_eq!(out.machine(0).counts.os.page_faults, 4);
+    assert_eq!(flushes(out.machine(0)), [1, 4, 0, 0, 0, 0]);
+}
+
+/// OS-SHD-4 and claim H-OS-34: six processes switch on a core without a flush, seven with one at each turn.
+#[test]
+fn os_shd_4_the_seventh_process_flushes() {
+    let turns = |processes: u32| {
+        let mut s = Stream::new();
+        s.start().anon(0x100, 8).store(0x100);
+        for child in 1..processes {
+            s.space(0).op(Op::Fork { child: Asid(child) });
+        }
+        for _ in 0..5 {
+            (0..processes).for_each(|asid| _ = s.space(asid).load(0x100));
+        }
+        let machines = [format!("ds13/4k:shootdown=generations,{SMALL}"), format!("ds13/4k:{SMALL}")];
+        let out = run(&machines.each_ref().map(String::as_str), &s);
+        (flushes(out.machine(0))[3], out.misses()[0] - out.misses()[1])
+    };
+    assert_eq!(turns(6), (0, 0));
+    let (flushes, misses) = turns(7);
+    assert!(flushes >= 4 * 7 && misses >= 4 * 7 - 1, "{flushes} flushes, {misses} misses more");
+}
+
+/// With one core, one process and no limit nothing is new. With several cores nothing that is dropped late is ever used:
+/// debug builds compare each translation with the page table (XC-3), with and without shortcuts.
+#[test]
+fn os_shd_what_is_dropped_late_is_not_used() {
+    let small = "l1d=4K:8,l1i=4K:4,l2=4K:16,memory=64M";
+    let machines = [
+        format!("ds13/4k:cores=3,{small}"),
+        format!("ds13/4k:cores=3,shootdown=generations,pcid_slots=2,flush_ceiling=12,{small}"),
+        format!("ds13/4k:cores=3,shootdown=generations,other_cores=idle,{small}"),
+        format!("ds13/4k:cores=2,shootdown=generations,process_ids=false,{small}"),
+        format!("ds13/4k:cores=3,shootdown=broadcast,space_ids=3,broadcast_most=12,{small}"),
+        format!("ds13/4k:cores=3,shootdown=global_ids,global_id_cores=2,shd_consider=2,{small}"),
+        format!("rmm15/thp:cores=2,shootdown=generations,thp_size=64K,{small}"),
+        format!("rmm15/range:cores=2,shootdown=global_ids,global_id_cores=2,shd_consider=1,range_entries=4,{small}"),
+    ];
+    for seed in 10..14 {
+        let out = run(&machines.each_ref().map(String::as_str), &stream(seed));
+        let interrupts = flushes(out.machine(0))[5];
+        let [own, idle, _, arm, amd] = [1, 2, 3, 4, 5].map(|i| flushes(out.machine(i)));
+        assert!(own[5] <= interrupts && own[2] > 0 && own[3] > 0 && own[1] > 0, "{own:?}, {interrupts} interrupts");
+        assert!(idle[5] < own[5], "{idle:?}, {own:?}");
+        assert!(arm[5] == 0 && arm[4] > 0 && arm[3] > 0, "{arm:?}");
+        assert!(amd[5] < interrupts && amd[4] > 0, "{amd:?}");
+        assert_eq!(own[0], arm[0], "requests do not depend on the mechanism");
+    }
+    let mut s = Stream::new();
+    s.start().anon(0x100, 200);
+    for i in 0..1500 {
+        if i % 50 == 49 {
+            s.unmap(0x100 + i * 7 % 150, 40);
+        } else {
+            s.load(0x100 + i * 13 % 200);
+        }
+    }
+    let machines = [format!("ds13/4k:{small}"), format!("ds13/4k:shootdown=generations,flush_ceiling=1000,{small}")];
+    let out = run(&machines.each_ref().map(String::as_str), &s);
+    assert_eq!(out.misses()[0], out.misses()[1]);
+}
