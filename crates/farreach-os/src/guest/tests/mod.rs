@@ -93,7 +93,7 @@ impl Bench {
     fn all_changes(&mut self) -> Vec<(u32, u64, u64, What)> {
         let mut changes = Vec::new();
         self.os.take_changes(&mut changes);
-        let flat = |Change { asid, pages: VpnRange { start, pages }, what }| (asid.0, start.0, pages, what);
+        let flat = |Change { asid, pages: VpnRange { start, pages }, what, .. }| (asid.0, start.0, pages, what);
         changes.into_iter().map(flat).collect()
     }
 
