@@ -162,6 +162,7 @@ impl Os {
         for pages in self.unmap_range(asid, range) {
             self.change(asid, pages, What::Stale);
         }
+        self.daemons_see_unmap(asid, range);
     }
 
     pub(crate) fn unmap(&mut self, asid: Asid, range: VpnRange) {
