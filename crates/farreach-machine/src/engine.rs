@@ -62,7 +62,7 @@ pub(super) struct Engine {
     audit: Audit,
     /// By order: designs whose base page still holds a reference that continues into a 4 KB page aligned to this order.
     inside: [u32; ORDERS],
-    /// Designs on operating systems that read the counters of their processors.
+    /// Designs on operating systems that read the counters of their processors or want to know of walks.
     readers: u32,
     current: Option<Asid>,
     running: Threads,

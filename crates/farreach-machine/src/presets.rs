@@ -176,6 +176,8 @@ pub const PRESETS: &[Preset] = presets![
     "since-os/navarro",
     "since-os/freebsd",
     "since-os/linux",
+    "since-os/ingens",
+    "since-os/hawkeye",
     "since-os/cap",
     "since-os/pcid",
     "since-os/tlbi",

@@ -209,6 +209,7 @@ impl MachineSpec {
         spec.check_feedback().map_err(config)?;
         spec.check_guest().map_err(config)?;
         spec.check_restsegs().map_err(config)?;
+        spec.check_walks().map_err(config)?;
         spec.check_recorded_system().map_err(config)?;
         Ok(spec)
     }
@@ -260,8 +261,19 @@ impl MachineSpec {
         }
     }
 
-    /// UTO-1, UTO-6: walks of RestSegs need a system that makes some, and a system that counts walks needs a machine
-    /// in which any walk may be followed by a change.
+    /// A system that is told of each walk needs a machine in which any walk may be followed by a change.
+    fn check_walks(&self) -> Result<(), String> {
+        match os::walk_key(&self.params) {
+            Some(key) if self.by_lines() => Err(format!(
+                "{} = {} is not allowed on a machine with caches (walk_cost = caches, or virtual caches): it goes \
+                 through spans of references in which the system learns of no walk; {} must be {}",
+                key.name, key.value, key.name, key.without
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// UTO-1: walks of RestSegs need a system that makes some.
     fn check_restsegs(&self) -> Result<(), String> {
         let (params, placement) = (&self.params, self.params.text(os::PLACEMENT.name));
         let walks = self.behind().iter().any(|part| part == additions::utopia::LISTED.name);
@@ -272,16 +284,6 @@ impl MachineSpec {
                 additions::BEHIND.name,
                 params.texts(additions::BEHIND.name).join("+"),
                 os::placement::utopia::UTOPIA.name
-            ));
-        }
-        if self.system_counts_walks() && self.by_lines() {
-            let walks_at = &os::placement::utopia::WALKS_AT;
-            return Err(format!(
-                "{} = {} is not allowed with walk_cost = caches: machines with caches go through spans in which no \
-                 page may move; {} must be 0",
-                walks_at.name,
-                params.int(walks_at.name),
-                walks_at.name
             ));
         }
         Ok(())
@@ -330,13 +332,7 @@ impl MachineSpec {
     /// Whether the operating system follows what the hardware of one machine does, so that it is shared by none but
     /// equal ones.
     pub(super) fn system_follows_hardware(&self) -> bool {
-        self.system_reads_counters() || self.system_counts_walks()
-    }
-
-    /// UTO-6.
-    pub(super) fn system_counts_walks(&self) -> bool {
-        let walks_at = os::placement::utopia::WALKS_AT.name;
-        self.params.has(walks_at) && self.params.int(walks_at) > 0
+        self.system_reads_counters() || os::walk_key(&self.params).is_some()
     }
 
     pub(super) fn system_reads_counters(&self) -> bool {

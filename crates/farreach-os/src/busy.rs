@@ -20,6 +20,8 @@ struct Chunk {
     cached: u64,
     /// Some page that was mapped to it was referenced.
     touched: u64,
+    /// It holds more than zeros, as far as is known, in systems that ask (OSC-3).
+    written: u64,
 }
 
 /// All busy frames.
@@ -152,7 +154,7 @@ impl BusyFrames {
         let gone = bits & c.busy & !c.mapped & !c.cached;
         self.len -= u64::from(gone.count_ones());
         self.touched -= u64::from((c.touched & gone).count_ones());
-        (c.busy, c.touched) = (c.busy & !gone, c.touched & !gone);
+        (c.busy, c.touched, c.written) = (c.busy & !gone, c.touched & !gone, c.written & !gone);
         if c.busy == 0 {
             self.chunks.remove(&chunk);
         }
@@ -174,11 +176,23 @@ impl BusyFrames {
         first
     }
 
+    /// Says whether a busy frame holds more than zeros.
+    pub fn set_written(&mut self, pfn: Pfn, written: bool) {
+        let (chunk, bit) = self.at_mut(pfn);
+        chunk.written = chunk.written & !bit | if written { bit } else { 0 };
+    }
+
+    /// Whether a frame is busy and holds zeros.
+    pub fn is_zero(&self, pfn: Pfn) -> bool {
+        let (chunk, bit) = self.at(pfn);
+        chunk.busy & !chunk.written & bit != 0
+    }
+
     /// Moves contents and state of a frame to one that was not busy.
     pub fn move_to(&mut self, from: Pfn, to: Pfn) {
         let (chunk, bit) = self.at_mut(from);
         let was = *chunk;
-        for word in [&mut chunk.busy, &mut chunk.mapped, &mut chunk.cached, &mut chunk.touched] {
+        for word in [&mut chunk.busy, &mut chunk.mapped, &mut chunk.cached, &mut chunk.touched, &mut chunk.written] {
             *word &= !bit;
         }
         if chunk.busy == 0 {
@@ -192,6 +206,7 @@ impl BusyFrames {
         chunk.mapped |= copy(was.mapped);
         chunk.cached |= copy(was.cached);
         chunk.touched |= copy(was.touched);
+        chunk.written |= copy(was.written);
         if let Some(more) = self.extra_mappings.remove(&from) {
             self.extra_mappings.insert(to, more);
         }
@@ -201,7 +216,9 @@ impl BusyFrames {
     pub fn check(&self) {
         let sum = |word: fn(&Chunk) -> u64| self.chunks.values().map(|c| u64::from(word(c).count_ones())).sum::<u64>();
         assert_eq!((sum(|c| c.busy), sum(|c| c.touched)), (self.len, self.touched));
-        assert!(self.chunks.values().all(|c| c.busy != 0 && (c.mapped | c.cached | c.touched) & !c.busy == 0));
+        assert!(
+            self.chunks.values().all(|c| c.busy != 0 && (c.mapped | c.cached | c.touched | c.written) & !c.busy == 0)
+        );
         assert!(self.extra_mappings.iter().all(|(pfn, n)| *n > 0 && self.mappings(*pfn) == n + 1));
     }
 }

@@ -45,10 +45,13 @@ pub enum What {
     Demoted,
     /// The address space is gone.
     Gone,
-    /// The recorded system dropped the entries for these pages on the processor that runs. Their mappings stay.
+    /// The system dropped the entries for these pages on the processor that runs. Their mappings stay.
     Flushed,
     /// As before, on all processors.
     FlushedEverywhere,
+    /// The accessed bits were cleared, in a system that notes each access (OSC-2): the next reference must reach it.
+    /// Translations and attributes are unchanged.
+    Unaccessed,
     /// The segment registers of the process changed. The new values hold from now on, on all cores (DS13-17, DS13-24).
     /// This comes before `Stale` for pages that entered the segment, and after the page table has the pages that left
     /// it (DS13-20 to DS13-22).

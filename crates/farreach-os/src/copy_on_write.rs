@@ -78,7 +78,7 @@ impl Os {
         self.demote(asid, vpn);
         let old = self.spaces[asid.0 as usize].table.get(vpn).expect("only mapped pages are copied");
         if let Some(pfn) = to {
-            self.memory.fill_nameless(pfn);
+            self.memory.fill_nameless(pfn, Some(old.pfn));
             self.memory.map(pfn, 1);
             if old.touched {
                 self.memory.touch(pfn);

@@ -52,7 +52,11 @@ impl Os {
     #[inline]
     fn served(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Entry> {
         let entry = self.spaces.get(asid.0 as usize).and_then(|s| s.table.get(vpn))?;
-        let quiet = entry.touched && entry.attr.0 & needs(kind) != 0 && (kind != Kind::Store || entry.dirty);
+        let quiet = entry.touched
+            && entry.attr.0 & needs(kind) != 0
+            && (kind != Kind::Store || entry.dirty)
+            && !self.notes_access(&entry)
+            && (kind != Kind::Store || !self.memory.holds_zeros(entry.pfn));
         quiet.then_some(entry)
     }
 
@@ -83,6 +87,9 @@ impl Os {
         if before.attr.0 & needs(kind) == 0 && !before.forbidden {
             self.memory.counts.forbidden_accesses += 1;
         }
+        if self.notes_access(&before) {
+            self.set_accessed(asid, vpn);
+        }
         if !before.touched {
             self.touched_pages += 1;
             self.memory.touch(before.pfn);
@@ -93,6 +100,9 @@ impl Os {
         }
         self.sync_ranges(asid);
         let entry = self.spaces[asid.0 as usize].table.get(vpn).expect("still mapped");
+        if kind == Kind::Store {
+            self.memory.wrote(entry.pfn);
+        }
         Ok(touched(&entry))
     }
 
@@ -187,7 +197,7 @@ impl Os {
         let entry = if private_file && kind == Kind::Store && region.prot.write {
             // The first touch of a private file page is a store: it gets its own copy at once.
             let copy = self.copy_frame(asid, vpn, &region)?;
-            self.memory.fill_nameless(copy);
+            self.memory.fill_nameless(copy, None);
             self.memory.counts.cow_copies += 1;
             Entry { pfn: copy, label, attr: attributes(region.prot, false), present: true, ..Entry::default() }
         } else {

@@ -135,7 +135,7 @@ impl Os {
         let request = FrameRequest { asid, vpn, object: region.object, page };
         object.private
             && !object.kind.is_file()
-            && self.placement.superpage_orders(&self.memory, request, self.huge_advice(asid, region)).contains(&order)
+            && self.placement.collapses_into(&self.memory, request, self.huge_advice(asid, region), order)
     }
 
     /// After a fault that brought in a base page: queues its group, and scans some groups of the queue if a scan is
@@ -223,6 +223,7 @@ impl Os {
         }
         self.spaces[asid.0 as usize].table.set_order(group, order);
         self.spaces[asid.0 as usize].table.pack(group);
+        self.join_accessed(asid, group);
         if dirty {
             self.mark_dirty(asid, first, order);
         }

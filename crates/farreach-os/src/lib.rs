@@ -12,6 +12,7 @@
 //! `fault.rs` (a touch), [`placement`] (the policies that choose frames), [`frames`] (the allocators). Every other file
 //! is one mechanism.
 
+mod accessed;
 mod account;
 mod background;
 mod base_pages;
@@ -53,6 +54,7 @@ mod space;
 mod testing;
 mod view;
 
+pub use accessed::{WalkKey, walk_key};
 pub use account::Frames;
 pub use contract::{Change, Flush, InUse, OutOfMemory, Touched, Unserved, What};
 pub use farreach_types::params::{PAGE_SIZE, SEED};

@@ -1,6 +1,7 @@
 //! [`Os`]: its parts, how it is built from a machine description, and its queries. Touches and events are in other
 //! files, one for each mechanism.
 
+use crate::accessed::{AccessBits, AccessTally};
 use crate::background::TICKS_PER_MS;
 use crate::background::contract::Daemon;
 use crate::collapse_queue::CollapseQueue;
@@ -51,6 +52,8 @@ pub struct Os {
     /// What works by itself, and the time of its next work.
     pub(crate) daemons: Vec<Box<dyn Daemon>>,
     pub(crate) due: u64,
+    pub(crate) access_bits: AccessBits,
+    pub(crate) access_tally: AccessTally,
     /// Instructions that take a millisecond.
     pub(crate) ticks_per_ms: u64,
     pub(crate) nfs_prefixes: Vec<String>,
@@ -98,6 +101,8 @@ impl Os {
             collapse_queue: CollapseQueue::default(),
             daemons: Vec::new(),
             due: u64::MAX,
+            access_bits: AccessBits::new(params),
+            access_tally: AccessTally::default(),
             ticks_per_ms: if params.has(TICKS_PER_MS.name) { params.int(TICKS_PER_MS.name) } else { 0 },
             guest: placement.guest_policy().map(|policy| Box::new(Guest::new(policy))),
             refusal: None,
@@ -232,7 +237,8 @@ impl Os {
         counts.chunk_unused_pages += self.memory.kept();
         counts.alloc_steps = self.memory.alloc.steps();
         counts.guest = self.guest_counts().unwrap_or_default();
-        let own = self.daemons.iter().flat_map(|daemon| daemon.counters()).map(|(name, n)| (name.to_owned(), n));
+        let own = self.daemons.iter().flat_map(|daemon| daemon.counters()).chain(self.access_counters());
+        let own = own.map(|(name, n)| (name.to_owned(), n));
         counts.policy = self.placement.counters(&self.memory).into_iter().chain(own).collect();
         counts
     }

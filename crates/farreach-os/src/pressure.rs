@@ -41,15 +41,28 @@ impl Os {
             if self.reclaim == Reclaim::Dissolve {
                 self.dissolve(asid, vpn);
             }
-            self.demote(asid, vpn);
-            self.unmap_page(asid, vpn);
-            let page = region.page_of(vpn);
-            self.memory.forget(region.object, page, page + 1, false);
+            self.give_up_page(asid, vpn);
             self.memory.counts.reclaimed_pages += 1;
-            self.change(asid, VpnRange::one(vpn), What::Stale);
-            self.sync_ranges(asid);
         }
         self.memory.release_freed();
         freed
+    }
+
+    /// A page of private memory is unmapped, and its contents are dropped; a superpage around it is split. The caller
+    /// releases what is freed.
+    pub(crate) fn give_up_page(&mut self, asid: Asid, vpn: Vpn) {
+        let region = self.region(asid, vpn);
+        self.demote(asid, vpn);
+        self.unmap_page(asid, vpn);
+        let page = region.page_of(vpn);
+        self.memory.forget(region.object, page, page + 1, false);
+        self.change(asid, VpnRange::one(vpn), What::Stale);
+        self.sync_ranges(asid);
+    }
+
+    /// Whether a page is mapped here alone and holds zeros, as far as is known (OSC-3).
+    pub(crate) fn holds_zeros(&self, asid: Asid, vpn: Vpn) -> bool {
+        let entry = self.spaces[asid.0 as usize].table.get(vpn);
+        entry.is_some_and(|e| self.memory.mappings(e.pfn) == 1 && self.memory.holds_zeros(e.pfn))
     }
 }

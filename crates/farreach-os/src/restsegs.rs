@@ -23,9 +23,11 @@ impl Os {
         }
     }
 
-    /// A demand walk found this page in the page table (UTO-6). To be called after each one, if
-    /// [`Os::counts_walks`]; these are points of the stream, so the result depends on nothing else.
-    pub fn walked(&mut self, asid: Asid, vpn: Vpn) {
+    /// A walk found this page in the page table: it may move to a RestSeg (UTO-6).
+    pub(crate) fn walked_to_restseg(&mut self, asid: Asid, vpn: Vpn) {
+        if !self.placement.counts_walks() {
+            return;
+        }
         let Some(entry) = self.spaces.get(asid.0 as usize).and_then(|space| space.table.get(vpn)) else { return };
         let (order, first) = (entry.order, vpn.align_down(entry.order.into()));
         let from = entry.pfn.align_down(order.into());
@@ -41,11 +43,6 @@ impl Os {
         if let Some(to) = self.placement.allocate_restricted(&mut self.memory, request, order) {
             self.move_whole(&page, to);
         }
-    }
-
-    /// Whether the system is to be told of walks: see [`Os::walked`].
-    pub fn counts_walks(&self) -> bool {
-        self.placement.counts_walks()
     }
 
     /// Whether the page is still there, as its only mapping.

@@ -272,12 +272,12 @@ fn tell(tlb: &mut dyn Tlb, change: &Change, os: &Os, unfiltered: &mut Unfiltered
         What::Demoted => tlb.demote(change.asid, change.pages, unfiltered),
         What::Gone => tlb.invalidate_space(change.asid, unfiltered),
         What::Segment => tlb.segment_changed(change.asid, unfiltered),
-        What::Writable | What::Promoted | What::Mapped => {}
+        What::Writable | What::Unaccessed | What::Promoted | What::Mapped => {}
     }
     match change.what {
         What::Stale => tlb.unmapped(change.asid, change.pages, os),
         What::Mapped | What::Promoted | What::Demoted => tlb.mapped(change.asid, change.pages, os),
         // What is flushed stays mapped.
-        What::Gone | What::Segment | What::Writable | What::Flushed | What::FlushedEverywhere => {}
+        What::Gone | What::Segment | What::Writable | What::Unaccessed | What::Flushed | What::FlushedEverywhere => {}
     }
 }

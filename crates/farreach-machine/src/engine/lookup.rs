@@ -120,15 +120,17 @@ impl Engine {
         Ok(filterable)
     }
 
-    /// Operating systems that read the counters of their processors do so now, and act on them. The machines of such a
-    /// group are equal in all keys. `walked`: the page whose walk this follows.
+    /// Operating systems that read the counters of their processors, or want to know of walks, learn of them now and
+    /// act on them. The machines of such a group are equal in all keys. `walked`: the page whose walk this follows.
     pub(super) fn read_counters(&mut self, asid: Asid, walked: Option<u64>, designs: u32) {
         for g in 0..self.groups.len() {
             let group = &mut self.groups[g];
             if group.mask() & designs & self.readers != 0 {
-                let mut counters = RangeUse::default();
-                self.instances[group.designs.start].each().for_each(|(tlb, _)| counters.count(tlb.counts()));
-                group.os.counted(asid, counters);
+                if group.os.reads_counters() {
+                    let mut counters = RangeUse::default();
+                    self.instances[group.designs.start].each().for_each(|(tlb, _)| counters.count(tlb.counts()));
+                    group.os.counted(asid, counters);
+                }
                 if let Some(vpn) = walked.filter(|_| group.os.counts_walks()) {
                     group.os.walked(asid, Vpn(vpn >> group.order()));
                 }

@@ -118,8 +118,8 @@ impl Build<'_, '_> {
             os.tag_local_pages();
             if self.options.sample.is_some() && (os.reads_counters() || os.counts_walks()) {
                 return Err(self.refuse(part[0])(
-                    "--sample is not allowed: its operating system acts on the counters of the processor, so all of \
-                     the run must be simulated"
+                    "--sample is not allowed: its operating system acts on the counters or the walks of the \
+                     processor, so all of the run must be simulated"
                         .into(),
                 ));
             }

@@ -228,7 +228,7 @@ impl LineEngine {
                     What::Flushed | What::FlushedEverywhere => instance.system.flushed(change.asid, change.pages),
                     What::Demoted => instance.system.demoted(change.asid, change.pages),
                     What::Segment => instance.system.segment_changed(change.asid),
-                    What::Writable | What::Promoted | What::Mapped => {}
+                    What::Writable | What::Unaccessed | What::Promoted | What::Mapped => {}
                 }
                 if matches!(change.what, What::Flushed | What::FlushedEverywhere) {
                     let dropped = instance.system.invalidations() - before;

@@ -77,9 +77,9 @@ fn refusal(spec: &MachineSpec) -> Option<String> {
         let why = "counters are read at switches of processes, of which only some trap; range_feedback must be false";
         return refuse("range_feedback", "true", why);
     }
-    if spec.system_counts_walks() {
-        let (key, why) = ("uto_walks_at", "a trap is not always a walk; uto_walks_at must be 0");
-        return refuse(key, &params.int(key).to_string(), why);
+    if let Some(key) = farreach_os::walk_key(params) {
+        let why = format!("a trap is not always a walk; {} must be {}", key.name, key.without);
+        return refuse(key.name, &key.value, &why);
     }
     None
 }

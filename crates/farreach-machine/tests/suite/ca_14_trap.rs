@@ -85,6 +85,7 @@ impl Machine {
                 What::Demoted => self.target.demote(c.asid, c.pages, &mut self.unfiltered),
                 What::Gone => self.target.invalidate_space(c.asid, &mut self.unfiltered),
                 What::Writable
+                | What::Unaccessed
                 | What::Promoted
                 | What::Segment
                 | What::Mapped

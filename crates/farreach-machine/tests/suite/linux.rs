@@ -11,7 +11,7 @@ use rand_pcg::Pcg64Mcg;
 /// A wake in 40 references, for two groups of 16 pages.
 const KEYS: &str = "placement=linux,thp_size=64K,pages_to_scan=32,ticks_per_ms=1,scan_sleep_ms=40";
 
-fn stream(seed: u64) -> Stream {
+pub fn stream(seed: u64) -> Stream {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut below = move |n: u64| rng.random_range(0..n);
     let mut s = Stream::new();

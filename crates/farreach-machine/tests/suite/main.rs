@@ -1,5 +1,6 @@
 //! The tests of farreach-machine.
 
+mod access_bits;
 mod base_page;
 mod big_memory;
 mod block_sizes;

@@ -1,128 +1,55 @@
 //! The daemon of Linux that collapses base pages into superpages (LNX-10 to LNX-13).
 
+use super::collapse::{Collapse, Outcome, Work};
 use super::contract::Daemon;
+use super::ring::Ring;
 use crate::os::Os;
-use crate::placement::contract::Effort;
 use crate::region::Region;
-use farreach_types::addr::{Asid, Vpn, VpnRange};
+use farreach_types::addr::{Asid, Vpn};
 
 /// How it works (LNX-10). Times are in instructions.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// log2 of the base pages of the superpage.
-    pub order: u8,
+    /// What it collapses.
+    pub collapse: Collapse,
     /// Page table entries looked at in one wake.
     pub pages: u64,
     /// From one wake to the next.
     pub sleep: u64,
     /// From a failed allocation to the next wake.
     pub alloc_sleep: u64,
-    /// Whether it may compact memory for a block.
-    pub compacts: bool,
-    /// Most pages of a group that may be missing.
-    pub missing: u64,
-    /// Most pages of a group that other processes may map, too.
-    pub shared: u64,
 }
 
 /// See the module.
 pub(crate) struct Khugepaged {
     settings: Settings,
-    /// Processes in the order in which they entered.
-    list: Vec<Asid>,
-    /// The one that it looks at, and where it stopped there; `None`: it begins with the first.
-    at: Option<(usize, Vpn)>,
+    ring: Ring,
     due: u64,
-    tally: Tally,
-}
-
-#[derive(Default)]
-struct Tally {
     wakes: u64,
-    scanned: u64,
-    failed: u64,
-    copied: u64,
-    zeroed: u64,
+    work: Work,
 }
 
 impl Khugepaged {
     pub fn new(settings: Settings) -> Khugepaged {
-        Khugepaged { settings, list: Vec::new(), at: None, due: u64::MAX, tally: Tally::default() }
+        Khugepaged { settings, ring: Ring::default(), due: u64::MAX, wakes: 0, work: Work::default() }
     }
 
-    fn group(&self, at: Vpn) -> VpnRange {
-        VpnRange { start: at.align_down(self.settings.order.into()), pages: 1 << self.settings.order }
-    }
-
-    /// The first group of a process from a page on that may be collapsed at all: inside a region whose memory may have
-    /// superpages of this size.
-    fn next_group(&self, os: &Os, asid: Asid, from: Vpn) -> Option<(VpnRange, Region)> {
-        let pages = 1u64 << self.settings.order;
-        let regions = &os.spaces.get(asid.0 as usize)?.regions;
-        regions.from(from).filter(|region| os.may_collapse(asid, region, self.settings.order)).find_map(|region| {
-            let start = Vpn(from.max(region.range.start).0.next_multiple_of(pages));
-            let group = VpnRange { start, pages };
-            (group.and(region.range) == group).then(|| (group, region.clone()))
-        })
-    }
-
-    /// A process with a region that has room for a superpage enters, if its memory may have one.
-    fn enter(&mut self, os: &Os, asid: Asid, region: &Region) {
-        if self.list.contains(&asid) || !os.may_collapse(asid, region, self.settings.order) {
-            return;
-        }
+    fn enter(&mut self, asid: Asid) {
         // Without a process it sleeps until one comes; otherwise it sleeps on.
-        if self.due == u64::MAX {
+        if self.ring.enter(asid) && self.due == u64::MAX {
             self.due = 0;
         }
-        self.list.push(asid);
-    }
-
-    /// LNX-12 and LNX-13. False: the group qualifies, and there was no block.
-    fn look(&mut self, os: &mut Os, asid: Asid, group: VpnRange, region: &Region) -> bool {
-        let table = &os.spaces[asid.0 as usize].table;
-        let entries: Vec<_> = table.mapped_in(group).into_iter().filter_map(|vpn| table.get(vpn)).collect();
-        let shared = entries.iter().filter(|e| os.memory.mappings(e.pfn) > 1).count() as u64;
-        let present = entries.len() as u64;
-        let qualifies = entries.first().is_some_and(|first| first.order < self.settings.order)
-            && group.pages - present <= self.settings.missing
-            && shared <= self.settings.shared
-            && entries.iter().any(|e| e.touched);
-        if !qualifies {
-            return true;
-        }
-        let effort = if self.settings.compacts { Effort::Direct } else { Effort::Fail };
-        // What it does in all, compaction for the block included.
-        let before = (os.memory.counts.gathered_pages, os.memory.counts.zeroed_pages);
-        let collapsed = os.collapse_group(asid, group, region, effort);
-        os.sync_ranges(asid);
-        self.tally.copied += os.memory.counts.gathered_pages - before.0;
-        self.tally.zeroed += os.memory.counts.zeroed_pages - before.1;
-        collapsed
     }
 
     /// LNX-11: looks at groups until the budget is spent, or it comes to the end of the list a second time, or once
     /// from its beginning. False: there was no block.
     fn scan(&mut self, os: &mut Os) -> bool {
         let (mut left, mut begun) = (self.settings.pages, false);
+        let collapse = self.settings.collapse;
         while left > 0 {
-            let (i, from) = match self.at {
-                Some(at) => at,
-                None if begun || self.list.is_empty() => break,
-                None => {
-                    begun = true;
-                    (0, Vpn(0))
-                }
-            };
-            let asid = self.list[i];
-            let Some((group, region)) = self.next_group(os, asid, from) else {
-                self.at = (i + 1 < self.list.len()).then_some((i + 1, Vpn(0)));
-                continue;
-            };
-            self.at = Some((i, group.end()));
+            let Some((asid, group, region)) = self.ring.next(os, &collapse, &mut begun) else { break };
             left = left.saturating_sub(group.pages);
-            self.tally.scanned += group.pages;
-            if !self.look(os, asid, group, &region) {
+            if collapse.look(os, asid, group, &region, &mut self.work) == Outcome::NoBlock {
                 return false;
             }
         }
@@ -136,48 +63,34 @@ impl Daemon for Khugepaged {
     }
 
     fn run(&mut self, os: &mut Os, now: u64) {
-        self.tally.wakes += 1;
-        let slept = match self.scan(os) {
-            true => self.settings.sleep,
-            false => {
-                self.tally.failed += 1;
-                self.settings.alloc_sleep
-            }
-        };
-        self.due = if self.list.is_empty() { u64::MAX } else { now.saturating_add(slept) };
+        self.wakes += 1;
+        let slept = if self.scan(os) { self.settings.sleep } else { self.settings.alloc_sleep };
+        self.due = if self.ring.is_empty() { u64::MAX } else { now.saturating_add(slept) };
     }
 
     /// LNX-11: a process enters at its first fault in a group that could be a superpage.
     fn faulted(&mut self, os: &Os, asid: Asid, vpn: Vpn, region: &Region) {
-        let group = self.group(vpn);
-        if group.and(region.range) == group {
-            self.enter(os, asid, region);
+        if !self.ring.has(asid) && self.settings.collapse.is_candidate(os, asid, vpn, region) {
+            self.enter(asid);
         }
     }
 
     /// LNX-11: or when memory is advised that has room for a superpage.
     fn advised(&mut self, os: &Os, asid: Asid, region: &Region) {
-        let pages = 1u64 << self.settings.order;
-        let group = VpnRange { start: Vpn(region.range.start.0.next_multiple_of(pages)), pages };
-        if group.and(region.range) == group {
-            self.enter(os, asid, region);
+        let first = Vpn(region.range.start.0.next_multiple_of(self.settings.collapse.pages()));
+        if self.settings.collapse.is_candidate(os, asid, first, region) {
+            self.enter(asid);
         }
     }
 
     fn ended(&mut self, asid: Asid) {
-        let Some(gone) = self.list.iter().position(|&other| other == asid) else { return };
-        self.list.remove(gone);
-        self.at = match self.at {
-            Some((i, from)) if i > gone => Some((i - 1, from)),
-            Some((i, _)) if i == gone => (i < self.list.len()).then_some((i, Vpn(0))),
-            at => at,
-        };
+        self.ring.leave(asid);
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        let Tally { wakes, scanned, failed, copied, zeroed } = self.tally;
+        let Work { scanned, failed, copied, zeroed } = self.work;
         vec![
-            ("khugepaged_wakes", wakes),
+            ("khugepaged_wakes", self.wakes),
             ("khugepaged_scanned_ptes", scanned),
             ("khugepaged_no_block", failed),
             ("khugepaged_copied_pages", copied),

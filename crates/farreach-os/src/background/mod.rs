@@ -5,10 +5,18 @@
 //! kernel. Who drives the system asks [`Os::due`] for the time of the next work, and calls [`Os::advance`] at the first
 //! moment that is not before it.
 
+pub(crate) mod bins;
+pub(crate) mod collapse;
 pub mod contract;
+pub(crate) mod hawkeye;
+pub(crate) mod ingens;
 pub(crate) mod khugepaged;
+pub(crate) mod prezero;
+pub(crate) mod recovery;
+mod ring;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tracker;
 
 use crate::os::Os;
 use crate::region::Region;
@@ -72,6 +80,20 @@ impl Os {
     pub(crate) fn daemons_see_fault(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
         self.tell_daemons(|daemon, os| daemon.faulted(os, asid, vpn, region));
     }
+    /// Pages of a range are not mapped there any more, if they were.
+    pub(crate) fn daemons_see_unmap(&mut self, asid: Asid, range: VpnRange) {
+        self.tell_daemons(|daemon, _| daemon.unmapped(asid, range));
+    }
+
+    /// The private anonymous memory of a process, ascending.
+    pub(crate) fn private_anonymous(&self, asid: Asid) -> Vec<VpnRange> {
+        let is_anonymous = |region: &&Region| {
+            let object = self.memory.objects.get(region.object);
+            object.private && !object.kind.is_file()
+        };
+        self.spaces[asid.0 as usize].regions.iter().filter(is_anonymous).map(|region| region.range).collect()
+    }
+
     /// The regions in a range are advised to have superpages now.
     pub(crate) fn daemons_see_advice(&mut self, asid: Asid, range: VpnRange) {
         self.tell_daemons(|daemon, os| {

@@ -61,7 +61,7 @@ impl Os {
             if self.memory.objects.get(region.object).private {
                 self.memory.rename(copy(region.object), region.page_of(vpn), entry.pfn);
             }
-            let inherited = Entry { touched: false, populated: false, forbidden: false, ..entry };
+            let inherited = Entry { touched: false, accessed: false, populated: false, forbidden: false, ..entry };
             self.map_page(child, vpn, inherited);
         }
         self.ranges_changed(asid, &protected);

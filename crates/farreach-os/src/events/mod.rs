@@ -167,6 +167,7 @@ impl Os {
             (flush.order, flush.tables) = (order, self.nodes < nodes);
         }
         self.join_changes(since);
+        self.daemons_see_unmap(asid, range);
     }
 
     pub(crate) fn unmap(&mut self, asid: Asid, range: VpnRange) {

@@ -8,6 +8,7 @@
 mod free_list;
 mod fresh;
 mod runs;
+mod zeroed;
 
 use super::allocated::AllocatedFrames;
 use super::contract::{BlockAllocator, Eager, FrameAllocator};
@@ -17,6 +18,7 @@ use free_list::FreeList;
 pub use free_list::Pick;
 use fresh::{Fresh, blocks_of};
 pub use runs::Runs;
+use zeroed::Zeroed;
 
 /// Buddy allocator.
 pub struct Buddy {
@@ -27,6 +29,9 @@ pub struct Buddy {
     fresh: Vec<Fresh>,
     /// Runs of the largest blocks, if a policy asked for them.
     runs: Option<Runs>,
+    /// Which free frames hold zeros, if a policy asked.
+    zeroed: Option<Zeroed>,
+    pick: Pick,
     steps: u64,
 }
 
@@ -43,7 +48,7 @@ impl Buddy {
         let lists = (0..max_order).map(|_| FreeList::new(pick)).collect();
         let mut frames = AllocatedFrames::new(memory);
         frames.take_movable();
-        Buddy { frames, lists, fresh, runs: None, steps: 0 }
+        Buddy { frames, lists, fresh, runs: None, zeroed: None, pick, steps: 0 }
     }
 
     /// Frees an aligned block of `2^order` frames. Panics unless all of them are allocated, in blocks of any
@@ -62,10 +67,23 @@ impl Buddy {
             base &= !(1 << order);
             order += 1;
         }
-        self.lists[order as usize].push(base);
+        self.push(base, order);
         if let Some(runs) = self.runs.as_mut().filter(|_| order + 1 == self.lists.len() as u32) {
             runs.add(base..base + (1 << order));
         }
+    }
+
+    /// A free block enters its list.
+    fn push(&mut self, base: u64, order: u32) {
+        match self.zeroed.as_mut().filter(|zeroed| zeroed.has_all(base..base + (1 << order))) {
+            Some(zeroed) => zeroed.lists[order as usize].push_back(base),
+            None => self.lists[order as usize].push(base),
+        }
+    }
+
+    /// The zeroed blocks of an order.
+    fn zeroed_list(&mut self, order: u32) -> Option<&mut FreeList> {
+        self.zeroed.as_mut().map(|zeroed| &mut zeroed.lists[order as usize])
     }
 
     /// A block left its list.
@@ -90,7 +108,8 @@ impl Buddy {
     /// Takes exactly this block; false if it is not a free block of its order.
     fn take_block(&mut self, base: u64, order: u32) -> bool {
         let taken = self.lists[order as usize].remove(base)
-            || self.fresh[order as usize].take_block(self.frames.memory(), base);
+            || self.fresh[order as usize].take_block(self.frames.memory(), base)
+            || self.zeroed_list(order).is_some_and(|list| list.remove(base));
         if taken {
             self.went(base, order);
         }
@@ -104,17 +123,37 @@ impl Buddy {
         for half in (order..whole).rev() {
             self.steps += 1;
             // The half in which it does not lie.
-            self.lists[half as usize].push((base & !((1 << half) - 1)) ^ (1 << half));
+            self.push((base & !((1 << half) - 1)) ^ (1 << half), half);
         }
         self.frames.allocate(base..base + (1 << order));
     }
 
     fn listed(&self, order: u32) -> u64 {
-        self.lists[order as usize].len() + self.fresh[order as usize].len()
+        let zeroed = self.zeroed.as_ref().map_or(0, |zeroed| zeroed.lists[order as usize].len());
+        self.lists[order as usize].len() + self.fresh[order as usize].len() + zeroed
     }
 
     /// Takes the block of `order` that a request gets.
     fn take(&mut self, order: u32) -> Option<u64> {
+        let first = self.zeroed.as_ref().is_some_and(|zeroed| zeroed.first);
+        let block = match first {
+            true => self.take_zeroed_block(order).or_else(|| self.take_other(order)),
+            false => self.take_other(order).or_else(|| self.take_zeroed_block(order)),
+        }?;
+        self.went(block, order);
+        Some(block)
+    }
+
+    /// Takes the first zeroed block of `order` out of its list.
+    fn take_zeroed_block(&mut self, order: u32) -> Option<u64> {
+        let list = self.zeroed_list(order)?;
+        let block = list.first()?;
+        list.remove(block);
+        Some(block)
+    }
+
+    /// Takes the first block of `order` that is not zeroed out of its list.
+    fn take_other(&mut self, order: u32) -> Option<u64> {
         let (list, fresh) = (&mut self.lists[order as usize], &mut self.fresh[order as usize]);
         let listed = list.first();
         let block = match (&list, listed) {
@@ -126,7 +165,6 @@ impl Buddy {
         } else {
             fresh.take_first(block);
         }
-        self.went(block, order);
         Some(block)
     }
 }
@@ -146,7 +184,7 @@ impl BlockAllocator for Buddy {
             if let Some(base) = self.take(from) {
                 for half in (order..from).rev() {
                     self.steps += 1;
-                    self.lists[half as usize].push(base + (1 << half));
+                    self.push(base + (1 << half), half);
                 }
                 self.frames.allocate(base..base + (1 << order));
                 return Some(Pfn(base));
@@ -191,7 +229,8 @@ impl BlockAllocator for Buddy {
     fn free_block_around(&self, pfn: Pfn) -> Option<u32> {
         let is_free = |order: &u32| {
             let (base, at) = (pfn.0 & !((1 << order) - 1), *order as usize);
-            self.lists[at].contains(base) || self.fresh[at].has(self.frames.memory(), base)
+            let zeroed = self.zeroed.as_ref().is_some_and(|zeroed| zeroed.lists[at].contains(base));
+            zeroed || self.lists[at].contains(base) || self.fresh[at].has(self.frames.memory(), base)
         };
         // Most frames that are asked for are taken.
         let free = self.frames.free_of(pfn.0 / 64) >> (pfn.0 % 64) & 1 == 1;
@@ -209,6 +248,10 @@ impl BlockAllocator for Buddy {
             largest.into_iter().for_each(|(first, _, number)| runs.add(first..first + (number << top)));
         }
         self.runs = Some(runs);
+    }
+
+    fn mark_zeroed(&mut self) {
+        self.zeroed = Some(Zeroed::new(self.max_order(), self.pick));
     }
 
     fn runs(&self) -> Option<&Runs> {
@@ -260,6 +303,25 @@ impl FrameAllocator for Buddy {
 
     fn free_of(&self, word: u64) -> u64 {
         self.frames.free_of(word)
+    }
+
+    fn zero_ahead(&mut self, order: u32) -> Option<u64> {
+        self.zeroed.as_ref()?;
+        let block = self.take_other(order)?;
+        let zeroed = self.zeroed.as_mut().expect("it was just there");
+        let frames = zeroed.mark(block..block + (1 << order));
+        zeroed.lists[order as usize].push_back(block);
+        Some(frames)
+    }
+
+    fn prefer_zeroed(&mut self, first: bool) {
+        if let Some(zeroed) = &mut self.zeroed {
+            zeroed.first = first;
+        }
+    }
+
+    fn take_zeroed(&mut self, first: Pfn, frames: u64) -> u64 {
+        self.zeroed.as_mut().map_or(0, |zeroed| zeroed.unmark(first.0..first.0 + frames))
     }
 
     fn memory(&self) -> &PhysicalMemory {

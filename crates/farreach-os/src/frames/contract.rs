@@ -37,6 +37,24 @@ pub trait FrameAllocator: Send {
         PinnedSet::default()
     }
 
+    /// Fills a free block of `2^order` frames with zeros, of which some have other contents. Returns how many had;
+    /// `None` if there is no such block, or the allocator marks none (HWE-6).
+    fn zero_ahead(&mut self, order: u32) -> Option<u64> {
+        let _ = order;
+        None
+    }
+
+    /// Whether requests from now on take blocks that hold zeros first, of those of one order, or last.
+    fn prefer_zeroed(&mut self, first: bool) {
+        let _ = first;
+    }
+
+    /// These frames get contents. Returns how many held zeros that were put in ahead.
+    fn take_zeroed(&mut self, first: Pfn, frames: u64) -> u64 {
+        let _ = (first, frames);
+        0
+    }
+
     /// Frees a frame that was allocated. Panics on any other frame.
     fn free(&mut self, pfn: Pfn);
 
@@ -114,6 +132,9 @@ pub trait BlockAllocator {
 
     /// From now on keeps the runs of its largest blocks. Panics if frames were allocated before.
     fn watch_runs(&mut self);
+
+    /// From now on knows which free frames hold zeros (HWE-6).
+    fn mark_zeroed(&mut self);
 
     /// Runs of adjacent free blocks of the largest order (CAP-2); `None` if they are not watched.
     fn runs(&self) -> Option<&Runs>;

@@ -20,7 +20,7 @@ pub mod keys;
 pub mod numbers;
 pub mod pinned;
 pub mod pool;
-mod queue;
+pub(crate) mod queue;
 pub(super) mod sparse;
 
 pub use buddy::{Buddy, Pick};

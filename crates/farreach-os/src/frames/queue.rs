@@ -1,4 +1,4 @@
-//! A queue of frames. A frame can also be taken out of its middle.
+//! A queue of frames, or of other numbers. One can also be taken out of its middle.
 
 use hashbrown::HashMap;
 
@@ -7,7 +7,7 @@ const NONE: u64 = u64::MAX;
 
 /// A doubly linked list with its links in a table by frame. Every operation takes constant time and leaves no stale
 /// element.
-pub(super) struct FrameQueue {
+pub(crate) struct FrameQueue {
     links: HashMap<u64, (u64, u64)>,
     front: u64,
     back: u64,
@@ -15,27 +15,32 @@ pub(super) struct FrameQueue {
 
 impl FrameQueue {
     /// The empty queue.
-    pub(super) fn new() -> FrameQueue {
+    pub(crate) fn new() -> FrameQueue {
         FrameQueue { links: HashMap::new(), front: NONE, back: NONE }
     }
 
     /// Frames in the queue.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.links.len()
     }
 
     /// Whether `frame` is in the queue.
-    pub(super) fn contains(&self, frame: u64) -> bool {
+    pub(crate) fn contains(&self, frame: u64) -> bool {
         self.links.contains_key(&frame)
     }
 
     /// The first frame.
-    pub(super) fn front(&self) -> Option<u64> {
+    pub(crate) fn front(&self) -> Option<u64> {
         (self.front != NONE).then_some(self.front)
     }
 
+    /// All frames, the first one first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        std::iter::successors(self.front(), |f| Some(self.links[f].1).filter(|&next| next != NONE))
+    }
+
     /// Puts `frame`, which is not in the queue, before all others.
-    pub(super) fn push_front(&mut self, frame: u64) {
+    pub(crate) fn push_front(&mut self, frame: u64) {
         let was = self.links.insert(frame, (NONE, self.front));
         debug_assert!(was.is_none(), "frame {frame} is queued twice");
         match self.links.get_mut(&self.front) {
@@ -46,7 +51,7 @@ impl FrameQueue {
     }
 
     /// Puts `frame`, which is not in the queue, after all others.
-    pub(super) fn push_back(&mut self, frame: u64) {
+    pub(crate) fn push_back(&mut self, frame: u64) {
         let was = self.links.insert(frame, (self.back, NONE));
         debug_assert!(was.is_none(), "frame {frame} is queued twice");
         match self.links.get_mut(&self.back) {
@@ -57,7 +62,7 @@ impl FrameQueue {
     }
 
     /// Removes `frame` from any place; `false` when it is not in the queue.
-    pub(super) fn remove(&mut self, frame: u64) -> bool {
+    pub(crate) fn remove(&mut self, frame: u64) -> bool {
         let Some((before, after)) = self.links.remove(&frame) else { return false };
         match self.links.get_mut(&before) {
             Some(link) => link.1 = after,
@@ -76,10 +81,6 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    fn chain(queue: &FrameQueue) -> impl Iterator<Item = u64> + '_ {
-        std::iter::successors(queue.front(), |f| Some(queue.links[f].1).filter(|&next| next != NONE))
-    }
-
     #[test]
     fn behaves_as_a_list() {
         let (mut queue, mut list, mut x) = (FrameQueue::new(), VecDeque::new(), 1u64);
@@ -96,7 +97,7 @@ mod tests {
                 }
             }
             assert!(
-                chain(&queue).eq(list.iter().copied())
+                queue.iter().eq(list.iter().copied())
                     && queue.len() == list.len()
                     && queue.front() == list.front().copied()
             );

@@ -1,6 +1,7 @@
-//! Which object page each busy frame holds.
+//! Which object page each busy frame holds, and whether it holds only zeros.
 
 use super::Memory;
+use crate::frames::numbers;
 use crate::object::ObjectId;
 use crate::page_index::PageLocation;
 use farreach_types::addr::Pfn;
@@ -30,9 +31,9 @@ impl Memory {
     pub fn fill(&mut self, object: ObjectId, page: u64, pfn: Pfn) {
         let o = self.objects.get_mut(object);
         o.page_index.insert(page, PageLocation::Busy(pfn));
-        let cached = !o.private;
-        self.counts.zeroed_pages += u64::from(!o.kind.is_file());
+        let (cached, file) = (!o.private, o.kind.is_file());
         self.busy.insert(pfn, 1, cached);
+        self.put_zeros(pfn, 1, file);
         self.note_peak();
     }
 
@@ -40,15 +41,42 @@ impl Memory {
     pub fn fill_run(&mut self, object: ObjectId, first: u64, pfn: Pfn, pages: u64) {
         let o = self.objects.get_mut(object);
         o.page_index.insert_run(first, pages, pfn);
-        let cached = !o.private;
-        self.counts.zeroed_pages += if o.kind.is_file() { 0 } else { pages };
+        let (cached, file) = (!o.private, o.kind.is_file());
         self.busy.insert(pfn, pages, cached);
+        self.put_zeros(pfn, pages, file);
         self.note_peak();
     }
 
-    /// A frame just allocated gets contents without identity: the private copy of a file page.
-    pub fn fill_nameless(&mut self, pfn: Pfn) {
+    /// Frames that became busy are filled with zeros, those of a file with its contents.
+    fn put_zeros(&mut self, first: Pfn, pages: u64, file: bool) {
+        let ahead = self.alloc.take_zeroed(first, pages);
+        if file {
+            (first.0..first.0 + pages).for_each(|frame| self.wrote(Pfn(frame)));
+        } else {
+            self.counts.zeroed_pages += pages - ahead;
+            self.zeroed_ahead += ahead;
+        }
+    }
+
+    /// A busy frame holds more than zeros now (OSC-3).
+    pub fn wrote(&mut self, pfn: Pfn) {
+        if self.watches_contents && !numbers::is_direct_map(pfn) {
+            self.busy.set_written(pfn, true);
+        }
+    }
+
+    /// Whether a frame holds zeros, as far as is known: it was zeroed, and no store reached it since (OSC-3).
+    pub fn holds_zeros(&self, pfn: Pfn) -> bool {
+        self.watches_contents && self.busy.is_zero(pfn)
+    }
+
+    /// A frame just allocated gets contents without identity: the private copy of a page of this frame, or of a file.
+    pub fn fill_nameless(&mut self, pfn: Pfn, from: Option<Pfn>) {
+        self.alloc.take_zeroed(pfn, 1);
         self.busy.insert(pfn, 1, false);
+        if !from.is_some_and(|from| self.holds_zeros(from)) {
+            self.wrote(pfn);
+        }
         self.note_peak();
     }
 

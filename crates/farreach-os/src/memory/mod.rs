@@ -29,6 +29,10 @@ pub struct Memory {
     pub objects: Objects,
     /// Counters of the whole operating system.
     pub counts: OsCounts,
+    /// Whether the policy wants to know which frames hold zeros (OSC-3).
+    pub watches_contents: bool,
+    /// Pages that needed no zeros, since their frames had some ahead (HWE-6).
+    pub zeroed_ahead: u64,
     busy: BusyFrames,
     /// Frames of other programs that compaction may move.
     others: FrameSet,
@@ -67,6 +71,8 @@ impl Memory {
             folios: Folios::default(),
             objects: Objects::default(),
             counts: OsCounts::default(),
+            watches_contents: false,
+            zeroed_ahead: 0,
             busy: BusyFrames::default(),
             reserved: ReservedList::default(),
             kept: 0,
@@ -202,6 +208,7 @@ impl Memory {
     /// Moves contents and mappings of the busy frame `from` to the frame `to`, which was just taken. `from` becomes
     /// free. The caller updates page tables and objects.
     pub fn move_frame(&mut self, from: Pfn, to: Pfn) {
+        self.alloc.take_zeroed(to, 1);
         self.busy.move_to(from, to);
         self.freed.push((from.0, 1));
     }
@@ -220,6 +227,7 @@ impl Memory {
     pub fn move_other(&mut self, from: Pfn, to: Pfn) {
         let there = self.others.remove(from.0..from.0 + 1);
         debug_assert!(there, "{from:?} is no movable frame");
+        self.alloc.take_zeroed(to, 1);
         self.others.insert(to.0..to.0 + 1);
         self.freed.push((from.0, 1));
     }

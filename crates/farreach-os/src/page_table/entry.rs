@@ -32,6 +32,8 @@ pub struct Entry {
     pub guarded: bool,
     /// Referenced since it was mapped.
     pub touched: bool,
+    /// The accessed bit, in systems that look at it (OSC-2): see [`crate::accessed`].
+    pub accessed: bool,
     /// Mapped by promotion, not by a fault.
     pub populated: bool,
     /// An access that its protection forbids was counted.
@@ -45,7 +47,7 @@ impl Entry {
     /// The part of the entry that pages of a run share, for the page `back` pages before this one.
     pub(super) fn common(&self, back: u64) -> Entry {
         let pfn = Pfn(self.pfn.0.wrapping_sub(back));
-        Entry { pfn, present: true, dirty: false, touched: false, populated: false, ..*self }
+        Entry { pfn, present: true, dirty: false, touched: false, accessed: false, populated: false, ..*self }
     }
 
     /// Mapped together with others and never referenced.
@@ -54,14 +56,15 @@ impl Entry {
     }
 }
 
-/// Consecutive mapped pages in consecutive frames that differ at most in their dirty, touched and populated bits.
+/// Consecutive mapped pages in consecutive frames that differ at most in their dirty, touched, accessed and populated
+/// bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// First page.
     pub first: Vpn,
     /// Pages.
     pub pages: u64,
-    /// The entry of the first, with `dirty`, `touched` and `populated` clear.
+    /// The entry of the first, with these bits clear.
     pub entry: Entry,
     /// Pages that were mapped together with others and never referenced.
     pub unused: u64,

@@ -25,6 +25,7 @@ pub(super) struct Alike {
     pub present: Bits,
     pub dirty: Bits,
     pub touched: Bits,
+    pub accessed: Bits,
     pub populated: Bits,
 }
 
@@ -55,6 +56,7 @@ impl Alike {
             pfn: Pfn(self.common.pfn.0.wrapping_add(at as u64)),
             dirty: has(&self.dirty, at),
             touched: has(&self.touched, at),
+            accessed: has(&self.accessed, at),
             populated: has(&self.populated, at),
             ..self.common
         })
@@ -65,6 +67,7 @@ impl Alike {
         set(&mut self.present, at, true);
         set(&mut self.dirty, at, entry.dirty);
         set(&mut self.touched, at, entry.touched);
+        set(&mut self.accessed, at, entry.accessed);
         set(&mut self.populated, at, entry.populated);
     }
 
@@ -74,13 +77,15 @@ impl Alike {
             self.present[i] |= pages;
             self.dirty[i] |= if entry.dirty { *pages } else { 0 };
             self.touched[i] |= if entry.touched { *pages } else { 0 };
+            self.accessed[i] |= if entry.accessed { *pages } else { 0 };
             self.populated[i] |= if entry.populated { *pages } else { 0 };
         }
     }
 
     pub fn clear(&mut self, pages: &Bits) {
         for (i, pages) in pages.iter().enumerate() {
-            for bits in [&mut self.present, &mut self.dirty, &mut self.touched, &mut self.populated] {
+            let Alike { present, dirty, touched, accessed, populated, .. } = self;
+            for bits in [present, dirty, touched, accessed, populated] {
                 bits[i] &= !pages;
             }
         }

@@ -16,7 +16,7 @@ use farreach_types::addr::{Pfn, Vpn, VpnRange};
 use farreach_types::translation::Pte;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use leaf::{Alike, LEAF, Leaf, count, page_bits};
+use leaf::{Alike, Bits, LEAF, Leaf, count, page_bits};
 use upper::Upper;
 
 /// Leaf tables by leading page number; memory grows with what is mapped.
@@ -232,28 +232,42 @@ impl PageTable {
 
     /// Sets the dirty bit of the mapped pages of a range. Returns how many were clean.
     pub fn set_dirty(&mut self, range: VpnRange) -> u64 {
-        let mut clean = 0;
+        self.write_bit(range, true, |entry| &mut entry.dirty, |alike| &mut alike.dirty)
+    }
+
+    /// Sets or clears the accessed bit of the mapped pages of a range. Returns how many had the other value.
+    pub fn set_accessed(&mut self, range: VpnRange, on: bool) -> u64 {
+        self.write_bit(range, on, |entry| &mut entry.accessed, |alike| &mut alike.accessed)
+    }
+
+    /// Gives a bit of the mapped pages of a range this value. Returns how many had the other one.
+    fn write_bit(
+        &mut self,
+        range: VpnRange,
+        on: bool,
+        of_entry: impl Fn(&mut Entry) -> &mut bool,
+        of_run: impl Fn(&mut Alike) -> &mut Bits,
+    ) -> u64 {
+        let mut changed = 0;
         for (number, at, n) in bits::groups(range.start.0, range.pages, LEAF) {
             let Some(&slot) = self.index.get(&number) else { continue };
             match &mut self.leaves[slot as usize] {
                 Leaf::Table(entries, _) => {
-                    let pages = &mut entries[at as usize..(at + n) as usize];
-                    for entry in pages.iter_mut().filter(|e| e.present && !e.dirty) {
-                        entry.dirty = true;
-                        clean += 1;
+                    for entry in entries[at as usize..(at + n) as usize].iter_mut().filter(|e| e.present) {
+                        changed += u64::from(std::mem::replace(of_entry(entry), on) != on);
                     }
                 }
                 Leaf::Run(alike) => {
-                    let wanted = page_bits(at, n);
-                    for (i, wanted) in wanted.iter().enumerate() {
-                        let new = alike.present[i] & wanted & !alike.dirty[i];
-                        clean += u64::from(new.count_ones());
-                        alike.dirty[i] |= new;
+                    let (wanted, present) = (page_bits(at, n), alike.present);
+                    for (word, (wanted, present)) in of_run(alike).iter_mut().zip(wanted.iter().zip(present)) {
+                        let new = wanted & present & if on { !*word } else { *word };
+                        changed += u64::from(new.count_ones());
+                        *word ^= new;
                     }
                 }
             }
         }
-        clean
+        changed
     }
 
     /// Turns the leaf tables of a range into runs where their pages allow it. For use after pages were moved together.

@@ -70,6 +70,11 @@ pub trait Placement: Send {
         &[]
     }
 
+    /// Whether the background may collapse base pages of this memory into superpages of this size.
+    fn collapses_into(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice, order: u8) -> bool {
+        self.superpage_orders(memory, request, advice).contains(&order)
+    }
+
     /// A free block for a superpage. `request` is its first page.
     fn superpage_block(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {
         let _ = request;

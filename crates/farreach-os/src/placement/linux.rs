@@ -6,6 +6,7 @@
 use super::contract::{Effort, FrameRequest, Placement, PlacementKind};
 use super::thp::{ALLOCATOR, NONE, SHMEM, SHMEM_SIZE, SIZE, THP, order};
 use crate::background::TICKS_PER_MS;
+use crate::background::collapse::Collapse;
 use crate::background::contract::Daemon;
 use crate::background::khugepaged::{Khugepaged, Settings};
 use crate::memory::Memory;
@@ -46,31 +47,31 @@ const DEFRAG: Key = Key {
     allowed: Allowed::OneOf(&["always", "defer", "defer+madvise", "madvise", "never"]),
     about: "whose faults compact memory if there is no block for a superpage, and whose wake compaction (LNX-5)",
 };
-const PAGES: Key = Key {
+pub(super) const PAGES: Key = Key {
     name: "pages_to_scan",
     default: "4096",
     allowed: Allowed::Int { min: 0, max: 1 << 40 },
     about: "base pages that khugepaged looks at in one wake (LNX-10); 0: it does not work",
 };
-const SLEEP: Key = Key {
+pub(super) const SLEEP: Key = Key {
     name: "scan_sleep_ms",
     default: "10000",
     allowed: Allowed::Int { min: 1, max: 1 << 40 },
     about: "milliseconds between two wakes of khugepaged; see ticks_per_ms",
 };
-const ALLOC_SLEEP: Key = Key {
+pub(super) const ALLOC_SLEEP: Key = Key {
     name: "alloc_sleep_ms",
     default: "60000",
     allowed: Allowed::Int { min: 1, max: 1 << 40 },
     about: "milliseconds that khugepaged sleeps when there was no block",
 };
-const COMPACTS: Key = Key {
+pub(super) const COMPACTS: Key = Key {
     name: "khugepaged_defrag",
     default: "true",
     allowed: Allowed::Flag,
     about: "khugepaged may compact memory for a block",
 };
-const SHARED: Key = Key {
+pub(super) const SHARED: Key = Key {
     name: "max_ptes_shared",
     default: "256",
     allowed: Allowed::Int { min: 0, max: 1 << 18 },
@@ -176,13 +177,15 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     let works = params.int(PAGES.name) > 0 && advised.contains(&largest);
     let khugepaged = works.then(|| {
         Khugepaged::new(Settings {
-            order: largest,
+            collapse: Collapse {
+                order: largest,
+                compacts: params.flag(COMPACTS.name),
+                missing: params.int(NONE.name),
+                shared: params.int(SHARED.name),
+            },
             pages: params.int(PAGES.name),
             sleep: ms(&SLEEP),
             alloc_sleep: ms(&ALLOC_SLEEP),
-            compacts: params.flag(COMPACTS.name),
-            missing: params.int(NONE.name),
-            shared: params.int(SHARED.name),
         })
     });
     let (shared_always, deferred) = (params.text(SHMEM.name) == "always", params.text(SPLIT.name) == "pressure");

@@ -7,7 +7,9 @@ mod demand;
 mod eager;
 mod freebsd;
 pub(crate) mod guest;
+mod hawkeye;
 mod hugetlb;
+mod ingens;
 mod linux;
 mod mapping;
 mod navarro;
@@ -30,6 +32,8 @@ pub const PLACEMENTS: &[&PlacementKind] = &[
     &two_size::TWO_SIZE,
     &thp::THP_KIND,
     &linux::LINUX,
+    &ingens::INGENS,
+    &hawkeye::HAWKEYE,
     &cap::CAP,
     &perforated::PERFORATED,
     &hugetlb::HUGETLB,

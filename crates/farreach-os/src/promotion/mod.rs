@@ -117,6 +117,7 @@ impl Os {
             );
             self.memory.counts.populated_pages += 1;
         }
+        self.join_accessed(asid, group);
         let mut dirty = None;
         for vpn in group.iter() {
             let is_dirty = self.spaces[asid.0 as usize].table.update(vpn, |entry| {

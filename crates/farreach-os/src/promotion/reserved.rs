@@ -28,6 +28,7 @@ impl Os {
             let dirty = table.dirty_in(group) > 0;
             table.set_order(group, order as u8);
             table.pack(group);
+            self.join_accessed(asid, group);
             if dirty && self.tells_stores(asid, vpn, rule) == SuperpageRule::Whole {
                 self.mark_dirty(asid, vpn, order as u8);
             }

@@ -106,7 +106,7 @@ impl Os {
         let pfn = self.memory.alloc_frame(vpn).expect("there was room before the fork");
         self.memory.counts.cow_copies += 1;
         let object = self.spaces[child.0 as usize].regions.find(vpn).expect("the child has the same regions").object;
-        self.memory.fill_nameless(pfn);
+        self.memory.fill_nameless(pfn, None);
         self.memory.rename(object, region.page_of(vpn), pfn);
         let entry =
             Entry { pfn, label: region.label, attr: attributes(region.prot, false), present: true, ..Entry::default() };

@@ -16,6 +16,16 @@ const SMALL: &[(&str, &str)] = &[
         "thp_size=64K,mthp_madvise=16K,max_ptes_none=15,pages_to_scan=64,scan_sleep_ms=30,alloc_sleep_ms=50,\
          ticks_per_ms=1",
     ),
+    (
+        "ingens",
+        "thp_size=64K,util_threshold=50,pages_to_scan=64,promote_sleep_ms=30,alloc_sleep_ms=50,scan_sleep_ms=40,\
+         ticks_per_ms=1",
+    ),
+    (
+        "hawkeye",
+        "thp_size=64K,pages_to_scan=64,promote_sleep_ms=30,coverage_ms=40,coverage_window_ms=10,prezero_rate=2,\
+         prezero_block=64K,prezero_ms=20,ticks_per_ms=1",
+    ),
     ("cap", "thp_size=64K,khugepaged=8,max_ptes_none=15"),
     ("two-size", "large=64K,large_object=64K"),
     ("eager", "max_order=8"),

@@ -74,7 +74,11 @@ impl System {
         need(right && writable, || {
             format!("{vpn:#x} has {:?}, and after a {kind:?} the page table says {pte:?}", page.prot)
         })?;
-        self.known.insert((asid, vpn), pte);
+        let walked = self.known.insert((asid, vpn), pte).is_none();
+        if walked && self.os.counts_walks() {
+            self.os.walked(asid, Vpn(vpn));
+            self.follow();
+        }
         Ok(Some(pte))
     }
 
@@ -96,7 +100,10 @@ impl System {
                         change.what != What::Stale || asid != change.asid || !change.pages.contains(Vpn(vpn))
                     });
                 }
-                What::Writable | What::Promoted | What::Mapped | What::Flushed | What::FlushedEverywhere => {}
+                What::FlushedEverywhere => {
+                    self.known.retain(|&(asid, vpn), _| asid != change.asid || !change.pages.contains(Vpn(vpn)))
+                }
+                What::Writable | What::Unaccessed | What::Promoted | What::Mapped | What::Flushed => {}
             }
         }
         self.changes = changes;

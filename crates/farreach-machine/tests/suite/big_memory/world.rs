@@ -308,6 +308,7 @@ impl World {
                     }
                 }
                 What::Writable
+                | What::Unaccessed
                 | What::Promoted
                 | What::Segment
                 | What::Mapped

@@ -45,6 +45,14 @@ impl FreeList {
         }
     }
 
+    /// Adds a block behind all others, where they have an order in time.
+    pub fn push_back(&mut self, block: u64) {
+        match self {
+            FreeList::Stack(q) => q.push_back(block),
+            FreeList::Sorted(s) => _ = s.insert(block),
+        }
+    }
+
     /// Takes a block out; false if it is not in the list.
     pub fn remove(&mut self, block: u64) -> bool {
         match self {

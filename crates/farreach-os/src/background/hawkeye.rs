@@ -1,0 +1,208 @@
+//! The daemon of HawkEye that promotes by access coverage (HWE-1 to HWE-5).
+//!
+//! Where the rules are silent:
+//!
+//! * The first period ends one period after the start. The bits are counted one window after they were cleared, and
+//!   the next period begins where they were cleared.
+//! * Groups are counted from the highest bin to the lowest, each from head to tail, process by process.
+//! * In bins by logarithm, no group is promoted from bin 0, where it begins and where it is put back: so it is in the
+//!   authors' kernel.
+//! * A process that had its turn goes behind all others, as there.
+//! * Groups that become superpages count for the rate. One that does not qualify (LNX-12) is put back as one without a
+//!   block, and each is looked at once in a round.
+
+use super::bins::{BinRule, Bins};
+use super::collapse::{Collapse, Outcome, Work};
+use super::contract::Daemon;
+use super::recovery::Recovery;
+use crate::os::Os;
+use crate::region::Region;
+use farreach_types::addr::{Asid, Vpn};
+use std::collections::HashSet;
+
+/// How it works. Times are in instructions.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// What it collapses.
+    pub collapse: Collapse,
+    /// Which bins there are.
+    pub bins: BinRule,
+    /// From one clearing of accessed bits to the next (HWE-2).
+    pub period: u64,
+    /// From clearing to counting.
+    pub window: u64,
+    /// Base pages that it promotes in one round (HWE-5).
+    pub pages: u64,
+    /// From one round to the next.
+    pub sleep: u64,
+    /// Recovery of bloat, if there is any (HWE-7).
+    pub recovery: Option<Recovery>,
+}
+
+/// See the module.
+pub(crate) struct HawkEye {
+    settings: Settings,
+    /// Processes that have memory for superpages, the next to have its turn first.
+    processes: Vec<(Asid, Bins)>,
+    /// When the bits are cleared next, when they are counted, and when groups are promoted.
+    clear_at: u64,
+    count_at: u64,
+    promote_at: u64,
+    rounds: u64,
+    counts: u64,
+    work: Work,
+}
+
+impl HawkEye {
+    pub fn new(settings: Settings) -> HawkEye {
+        HawkEye {
+            processes: Vec::new(),
+            clear_at: settings.period,
+            count_at: u64::MAX,
+            promote_at: if settings.pages > 0 || settings.recovery.is_some() { settings.sleep } else { u64::MAX },
+            settings,
+            rounds: 0,
+            counts: 0,
+            work: Work::default(),
+        }
+    }
+
+    /// Whether a group may be a candidate still: inside a region, with a page mapped, and no superpage.
+    fn stands(&self, os: &Os, asid: Asid, first: Vpn) -> bool {
+        let group = self.settings.collapse.group(first);
+        let table = &os.spaces[asid.0 as usize].table;
+        self.settings.collapse.region_of(os, asid, first).is_some()
+            && table.runs_in(group).first().is_some_and(|run| run.entry.order < self.settings.collapse.order)
+    }
+
+    /// HWE-2: clears the accessed bits of all candidates.
+    fn clear(&mut self, os: &mut Os) {
+        for (asid, bins) in &self.processes {
+            // Changes are told in the order of addresses.
+            let mut groups = bins.all();
+            groups.sort_unstable();
+            for first in groups {
+                let leaves = os.scan_leaves(*asid, self.settings.collapse.group(first));
+                self.work.scanned += leaves.len() as u64;
+                os.clear_accessed(*asid, &leaves);
+            }
+        }
+    }
+
+    /// HWE-2: counts the pages of each candidate that were accessed since. Those that cannot become superpages leave.
+    fn count(&mut self, os: &Os) {
+        self.counts += 1;
+        for i in 0..self.processes.len() {
+            let asid = self.processes[i].0;
+            for first in self.processes[i].1.all() {
+                if !self.stands(os, asid, first) {
+                    self.processes[i].1.remove(first);
+                    continue;
+                }
+                let leaves = os.scan_leaves(asid, self.settings.collapse.group(first));
+                self.work.scanned += leaves.len() as u64;
+                let accessed = leaves.iter().filter(|leaf| leaf.accessed).map(|leaf| 1 << leaf.order).sum();
+                self.processes[i].1.count(first, accessed);
+            }
+        }
+    }
+
+    /// HWE-4, HWE-5: promotes the first of the highest bin of all processes, the processes of that bin in turn.
+    fn promote(&mut self, os: &mut Os) {
+        let (mut left, mut looked) = (self.settings.pages, HashSet::new());
+        let collapse = self.settings.collapse;
+        while left > 0 {
+            let best = |(place, (asid, bins)): (usize, &(Asid, Bins))| {
+                let (bin, first) = bins.best(|vpn| looked.contains(&(*asid, vpn)))?;
+                Some((bin, std::cmp::Reverse(place), first))
+            };
+            let Some((_, std::cmp::Reverse(place), first)) = self.processes.iter().enumerate().filter_map(best).max()
+            else {
+                break;
+            };
+            let mut process = self.processes.remove(place);
+            let asid = process.0;
+            looked.insert((asid, first));
+            let outcome = match collapse.region_of(os, asid, first) {
+                Some(region) => collapse.look(os, asid, collapse.group(first), &region, &mut self.work),
+                None => Outcome::Unfit,
+            };
+            match outcome {
+                Outcome::Collapsed => {
+                    process.1.remove(first);
+                    left = left.saturating_sub(collapse.pages());
+                }
+                Outcome::Unfit => process.1.put_back(first),
+                Outcome::NoBlock => {
+                    process.1.put_back(first);
+                    left = 0;
+                }
+            }
+            self.processes.push(process);
+        }
+    }
+}
+
+impl Daemon for HawkEye {
+    fn due(&self) -> u64 {
+        self.clear_at.min(self.count_at).min(self.promote_at)
+    }
+
+    fn run(&mut self, os: &mut Os, now: u64) {
+        let due = self.due();
+        if self.count_at == due {
+            self.count(os);
+            self.count_at = u64::MAX;
+        } else if self.clear_at == due {
+            self.clear(os);
+            self.count_at = now.saturating_add(self.settings.window);
+            self.clear_at = now.saturating_add(self.settings.period);
+        } else {
+            self.rounds += 1;
+            if let Some(recovery) = &mut self.settings.recovery {
+                let order: Vec<Asid> = self.processes.iter().map(|(asid, _)| *asid).collect();
+                recovery.run(os, &order, self.settings.collapse.order);
+            }
+            self.promote(os);
+            self.promote_at = now.saturating_add(self.settings.sleep);
+        }
+    }
+
+    /// HWE-1.
+    fn faulted(&mut self, os: &Os, asid: Asid, vpn: Vpn, region: &Region) {
+        let collapse = self.settings.collapse;
+        if !collapse.is_candidate(os, asid, vpn, region) {
+            return;
+        }
+        let known = self.processes.iter().position(|(of, _)| *of == asid).unwrap_or_else(|| {
+            self.processes.push((asid, Bins::new(self.settings.bins)));
+            self.processes.len() - 1
+        });
+        // A fault that maps a superpage is none of a candidate (HWE-6).
+        let order = os.spaces[asid.0 as usize].table.get(vpn).map_or(0, |entry| entry.order);
+        if order < collapse.order {
+            self.processes[known].1.enter(collapse.group(vpn).start);
+        }
+    }
+
+    fn ended(&mut self, asid: Asid) {
+        self.processes.retain(|(of, _)| *of != asid);
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let Work { scanned, failed, copied, zeroed } = self.work;
+        let mut counters = vec![
+            ("hawkeye_rounds", self.rounds),
+            ("hawkeye_coverage_counts", self.counts),
+            ("hawkeye_scanned_ptes", scanned),
+            ("hawkeye_no_block", failed),
+            ("hawkeye_copied_pages", copied),
+            ("hawkeye_zeroed_pages", zeroed),
+        ];
+        counters.extend(self.settings.recovery.iter().flat_map(Recovery::counters));
+        counters
+    }
+}
+
+#[cfg(test)]
+mod tests;
