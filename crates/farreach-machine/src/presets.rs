@@ -175,7 +175,10 @@ pub const PRESETS: &[Preset] = presets![
     "since/midgard",
     "since-os/navarro",
     "since-os/freebsd",
+    "since-os/tps",
     "since-os/linux",
+    "since-os/solaris",
+    "since-os/windows",
     "since-os/cap",
 ];
 

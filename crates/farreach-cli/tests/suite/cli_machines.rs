@@ -342,7 +342,7 @@ fn keys_of_registries_name_what_is_in_them() {
         ("t94/single", "    one of single, superpage, "),
         (
             "t94/single",
-            "    one of demand, reservation, navarro, freebsd, two-size, thp, linux, cap, perforated, hugetlb, eager, ",
+            "    one of demand, reservation, navarro, freebsd, tps, two-size, thp, linux, solaris, windows, cap, ",
         ),
         ("sv97/softvm", "    one of linear, radix, hashed, clustered, guarded\n"),
     ] {

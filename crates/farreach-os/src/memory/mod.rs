@@ -135,6 +135,12 @@ impl Memory {
         self.reservations.take(object, page)
     }
 
+    /// As [`Memory::take_held`], for a page that nothing asked for: its group becomes a superpage.
+    pub fn fill_held(&mut self, object: ObjectId, page: u64) -> Option<Pfn> {
+        self.reservations.clock(self.counts.page_faults);
+        self.reservations.fill(object, page)
+    }
+
     /// Breaks up a reservation that has an unused extent of this size (NAV-6, FBR-6). False if there is none.
     pub fn preempt(&mut self, size: usize) -> bool {
         let Some(base) = self.reservations.victim(size) else { return false };

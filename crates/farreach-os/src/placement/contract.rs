@@ -6,7 +6,7 @@ use crate::background::contract::Daemon;
 use crate::memory::Memory;
 use crate::object::ObjectId;
 use crate::region::{HugeAdvice, Region};
-use farreach_types::addr::{Asid, Pfn, Vpn};
+use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::params::{Key, Params};
 
 /// A page that needs a frame.
@@ -50,9 +50,9 @@ pub trait Placement: Send {
         Ok(())
     }
 
-    /// A request of a process for anonymous memory, at the moment it is made (RMM15-23).
-    fn allocate_eagerly(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> EagerGrant {
-        let _ = (memory, asid, pages);
+    /// A request of a process for anonymous memory, at the moment it is made (RMM15-23, WIN-1).
+    fn allocate_eagerly(&mut self, memory: &mut Memory, asked: Asked) -> EagerGrant {
+        let _ = (memory, asked);
         EagerGrant::Now(Vec::new())
     }
 
@@ -63,10 +63,10 @@ pub trait Placement: Send {
         false
     }
 
-    /// Superpages that a fault in this memory with this advice may bring in, largest first, as log2 of their base
-    /// pages. Only anonymous memory can have them.
-    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
-        let _ = (memory, request, advice);
+    /// Superpages that a fault in this region with this advice may bring in, largest first, as log2 of their base
+    /// pages.
+    fn superpage_orders(&self, memory: &Memory, region: &Region, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
+        let _ = (memory, region, request, advice);
         &[]
     }
 
@@ -167,6 +167,13 @@ pub trait Placement: Send {
         None
     }
 
+    /// How many pages of a group of `2^order` in a reservation faults must bring in before the others are filled with
+    /// zeros and all of it becomes a superpage (OS-TPS-2, QKS-1). `None`: all, for every order.
+    fn fills_at(&self, order: u32) -> Option<u64> {
+        let _ = order;
+        None
+    }
+
     /// Whether fork gives both processes new objects for their private memory, without reservations and with none of
     /// the pages that are shared now (FBR-10).
     fn forks_objects(&self) -> bool {
@@ -227,14 +234,27 @@ pub struct Moved {
     pub order: u8,
 }
 
+/// A request for anonymous memory of which nothing is mapped.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Whose it is.
+    pub asid: Asid,
+    /// Its pages.
+    pub range: VpnRange,
+    /// It was mapped before, and is advised to have superpages now (MADV_HUGEPAGE).
+    pub advised: bool,
+}
+
 /// A policy's answer to a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EagerGrant {
     /// First frame and number of each block, in page order. There may be fewer frames than pages; the other pages get
     /// theirs when they are touched.
     Now(Vec<(Pfn, u64)>),
-    /// There is enough memory, but it is too fragmented.
-    Fragmented,
+    /// First frames of superpages of `2^order` pages, which are the whole request.
+    Superpages(Vec<Pfn>, u8),
+    /// There may be enough memory, but not in blocks of this many pages.
+    Fragmented(u64),
 }
 
 /// A policy as the registry knows it.

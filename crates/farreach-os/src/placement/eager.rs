@@ -1,7 +1,7 @@
 //! Eager paging (RMM15-23 to RMM15-27): a request for anonymous memory gets its frames at once, in the largest free
 //! blocks, so that it becomes few ranges.
 
-use super::contract::{EagerGrant, FrameRequest, Placement, PlacementKind};
+use super::contract::{Asked, EagerGrant, FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
 use crate::ranges::policy::RANGES;
 use farreach_types::addr::{Asid, Bytes, Pfn};
@@ -87,7 +87,11 @@ impl Placement for Eager {
         memory.alloc_frame(request.vpn)
     }
 
-    fn allocate_eagerly(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> EagerGrant {
+    fn allocate_eagerly(&mut self, memory: &mut Memory, asked: Asked) -> EagerGrant {
+        let (asid, pages) = (asked.asid, asked.range.pages);
+        if asked.advised {
+            return EagerGrant::Now(Vec::new());
+        }
         if pages < self.chunk { self.out_of_chunks(memory, asid, pages) } else { self.largest_blocks(memory, pages) }
     }
 
@@ -112,7 +116,7 @@ impl Eager {
         }
         let buddy = memory.alloc.blocks_mut().expect("the key 'allocator' allows no other");
         if buddy.fragmentation_index(pages) > self.fragmentation {
-            return EagerGrant::Fragmented;
+            return EagerGrant::Fragmented(pages);
         }
         let got = if self.carve { buddy.eager_from_next_larger(pages) } else { buddy.eager(pages) };
         memory.counts.eager_missing += got.missing;
@@ -135,7 +139,7 @@ impl Eager {
                         self.left.insert(asid, chunk.into());
                         continue;
                     }
-                    EagerGrant::Fragmented if blocks.is_empty() => return EagerGrant::Fragmented,
+                    refusal @ EagerGrant::Fragmented(_) if blocks.is_empty() => return refusal,
                     _ => break,
                 }
             };

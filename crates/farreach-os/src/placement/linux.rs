@@ -9,7 +9,7 @@ use crate::background::TICKS_PER_MS;
 use crate::background::contract::Daemon;
 use crate::background::khugepaged::{Khugepaged, Settings};
 use crate::memory::Memory;
-use crate::region::HugeAdvice;
+use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::Pfn;
 use farreach_types::params::{Allowed, Key, PAGE_SIZE, Params};
 
@@ -204,8 +204,8 @@ impl Placement for Linux {
         memory.alloc_frame(request.vpn)
     }
 
-    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
-        let object = memory.objects.get(request.object);
+    fn superpage_orders(&self, memory: &Memory, region: &Region, _: FrameRequest, advice: HugeAdvice) -> &[u8] {
+        let object = memory.objects.get(region.object);
         match (object.private, advice) {
             (true, HugeAdvice::Huge) => &self.advised,
             (true, HugeAdvice::None) => &self.others,

@@ -14,9 +14,12 @@ mod navarro;
 mod perforated;
 mod reservation;
 mod segment;
+mod solaris;
 mod thp;
+mod tps;
 mod two_size;
 pub mod utopia;
+mod windows;
 
 pub use contract::PlacementKind;
 pub use segment::SEGMENT;
@@ -27,9 +30,12 @@ pub const PLACEMENTS: &[&PlacementKind] = &[
     &reservation::RESERVATION,
     &navarro::NAVARRO,
     &freebsd::FREEBSD,
+    &tps::TPS,
     &two_size::TWO_SIZE,
     &thp::THP_KIND,
     &linux::LINUX,
+    &solaris::SOLARIS,
+    &windows::WINDOWS,
     &cap::CAP,
     &perforated::PERFORATED,
     &hugetlb::HUGETLB,

@@ -108,7 +108,7 @@ impl Os {
                 self.memory.claim(here.object, here.page_of(vpn)).expect("the check found it in place");
             debug_assert_eq!(claimed, pfn);
             if was_reserved {
-                self.count_read(here.object);
+                self.count_read(here.object, 1);
             }
             self.map_page(
                 asid,

@@ -22,6 +22,9 @@ const SMALL: &[(&str, &str)] = &[
     ("perforated", "perforated_free=0.5"),
     ("navarro", "nav_sizes=1+4+16"),
     ("freebsd", "fbr_pages=16"),
+    ("tps", "tps_largest=64K"),
+    ("solaris", "sol_sizes=16K+64K,sol_auto=heap+stack+text+anon"),
+    ("windows", "win_large_page=64K,win_request=mapping"),
     ("utopia", "uto_size=128K,uto_size_2m=none,uto_ways=4,thp_size=64K,khugepaged=8,max_ptes_none=15"),
 ];
 
