@@ -177,6 +177,10 @@ impl Os {
     fn bring_in(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<(), OutOfMemory> {
         self.memory.counts.pt_probes += 1;
         let region = self.region(asid, vpn);
+        if self.request_touched(asid, vpn, &region) {
+            self.spaces[asid.0 as usize].table.update(vpn, |entry| entry.populated = false);
+            return Ok(());
+        }
         if self.superpage_fault(asid, vpn, &region) || self.map_full(asid, vpn, &region, kind) {
             self.daemons_see_fault(asid, vpn, &region);
             return Ok(());

@@ -33,7 +33,7 @@ impl Os {
             }
             let first = region.page_of(region.range.start.max(group.start));
             let page = first.wrapping_sub(region.range.start.max(group.start).0 - group.start.0);
-            let effort = self.placement.effort(advice);
+            let effort = self.placement.effort(advice, order);
             let Some(base) = self.superpage_block(FrameRequest { vpn: group.start, page, ..request }, order, effort)
             else {
                 if self.perforated_fault(asid, vpn, region, group) {
@@ -202,6 +202,10 @@ impl Os {
         let table = &self.spaces[asid.0 as usize].table;
         let pages = table.mapped_in(group);
         let dirty = pages.iter().any(|&vpn| table.get(vpn).is_some_and(|e| e.dirty));
+        if self.placement.split_into(order.into()) > 0 {
+            self.keep_census(asid);
+            self.spaces[asid.0 as usize].table.set_order(group, 0);
+        }
         for &vpn in &pages {
             self.demote(asid, vpn);
         }
@@ -248,13 +252,9 @@ impl Os {
 
     /// As [`Os::move_page`], without reporting it to ranges and hardware.
     pub(super) fn change_frame(&mut self, asid: Asid, vpn: Vpn, to: Pfn) {
-        let region = self.region(asid, vpn);
-        let from = self.spaces[asid.0 as usize].table.update(vpn, |entry| std::mem::replace(&mut entry.pfn, to));
-        let from = from.expect("only mapped pages are moved");
+        let from = self.spaces[asid.0 as usize].table.get(vpn).expect("only mapped pages are moved").pfn;
+        self.reframe(asid, vpn, from, to);
         self.memory.move_frame(from, to);
-        if self.memory.frame_of(region.object, region.page_of(vpn)) == Some(from) {
-            self.memory.rename(region.object, region.page_of(vpn), to);
-        }
         self.memory.counts.gathered_pages += 1;
     }
 }

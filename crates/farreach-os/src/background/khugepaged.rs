@@ -1,10 +1,11 @@
-//! The daemon of Linux that collapses base pages into superpages (LNX-10 to LNX-13).
+//! The daemon of Linux that collapses base pages into superpages (LNX-10 to LNX-13), and that of Trident, which tries
+//! larger ones first (TRI-2).
 
 use super::contract::Daemon;
 use crate::os::Os;
 use crate::placement::contract::Effort;
 use crate::region::Region;
-use farreach_types::addr::{Asid, Vpn, VpnRange};
+use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 
 /// How it works (LNX-10). Times are in instructions.
 #[derive(Clone, Debug)]
@@ -23,6 +24,17 @@ pub(crate) struct Settings {
     pub missing: u64,
     /// Most pages of a group that other processes may map, too.
     pub shared: u64,
+    /// A larger superpage that is tried first, where one fits.
+    pub large: Option<Large>,
+}
+
+/// The larger superpage (TRI-2).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Large {
+    /// log2 of its base pages.
+    pub order: u8,
+    /// Most pages of a group that may be missing.
+    pub missing: u64,
 }
 
 /// See the module.
@@ -43,6 +55,7 @@ struct Tally {
     failed: u64,
     copied: u64,
     zeroed: u64,
+    large: u64,
 }
 
 impl Khugepaged {
@@ -55,14 +68,40 @@ impl Khugepaged {
     }
 
     /// The first group of a process from a page on that may be collapsed at all: inside a region whose memory may have
-    /// superpages of this size.
+    /// superpages of this size; or the larger group that begins there, if it fits, too.
     fn next_group(&self, os: &Os, asid: Asid, from: Vpn) -> Option<(VpnRange, Region)> {
         let pages = 1u64 << self.settings.order;
         let regions = &os.spaces.get(asid.0 as usize)?.regions;
         regions.from(from).filter(|region| os.may_collapse(asid, region, self.settings.order)).find_map(|region| {
             let start = Vpn(from.max(region.range.start).0.next_multiple_of(pages));
-            let group = VpnRange { start, pages };
-            (group.and(region.range) == group).then(|| (group, region.clone()))
+            let large = self.settings.large.map_or(pages, |large| 1 << large.order);
+            let sizes = [large, pages].map(|pages| VpnRange { start, pages });
+            let fits = |group: &VpnRange| start.0.is_multiple_of(group.pages) && group.and(region.range) == *group;
+            Some((sizes.into_iter().find(fits)?, region.clone()))
+        })
+    }
+
+    /// TRI-2: the larger superpage if it qualifies and there is a block, else the groups in it one by one. False: one
+    /// of them qualifies, and there was no block.
+    fn look_at(&mut self, os: &mut Os, asid: Asid, group: VpnRange, region: &Region) -> bool {
+        let pages = 1 << self.settings.order;
+        if let Some(large) = self.settings.large.filter(|large| group.pages == 1 << large.order && group.pages > pages)
+        {
+            let table = &os.spaces[asid.0 as usize].table;
+            let runs = table.runs_in(group);
+            let alone = |pfn: u64| os.memory.mappings(Pfn(pfn)) == 1;
+            let qualifies = runs.first().is_some_and(|run| run.entry.order < large.order)
+                && group.pages - runs.iter().map(|run| run.pages).sum::<u64>() <= large.missing
+                && runs.iter().all(|run| (run.entry.pfn.0..run.entry.pfn.0 + run.pages).all(alone))
+                && !table.touched_in(group).is_empty();
+            if qualifies && self.collapse(os, asid, group, region) {
+                self.tally.large += 1;
+                return true;
+            }
+        }
+        (0..group.pages / pages).all(|i| {
+            let part = VpnRange { start: Vpn(group.start.0 + i * pages), pages };
+            self.look(os, asid, part, region)
         })
     }
 
@@ -88,9 +127,11 @@ impl Khugepaged {
             && group.pages - present <= self.settings.missing
             && shared <= self.settings.shared
             && entries.iter().any(|e| e.touched);
-        if !qualifies {
-            return true;
-        }
+        !qualifies || self.collapse(os, asid, group, region)
+    }
+
+    /// LNX-13. False: there was no block.
+    fn collapse(&mut self, os: &mut Os, asid: Asid, group: VpnRange, region: &Region) -> bool {
         let effort = if self.settings.compacts { Effort::Direct } else { Effort::Fail };
         // What it does in all, compaction for the block included.
         let before = (os.memory.counts.gathered_pages, os.memory.counts.zeroed_pages);
@@ -122,7 +163,7 @@ impl Khugepaged {
             self.at = Some((i, group.end()));
             left = left.saturating_sub(group.pages);
             self.tally.scanned += group.pages;
-            if !self.look(os, asid, group, &region) {
+            if !self.look_at(os, asid, group, &region) {
                 return false;
             }
         }
@@ -175,13 +216,15 @@ impl Daemon for Khugepaged {
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        let Tally { wakes, scanned, failed, copied, zeroed } = self.tally;
-        vec![
+        let Tally { wakes, scanned, failed, copied, zeroed, large } = self.tally;
+        let large = self.settings.large.map(|_| ("khugepaged_large", large));
+        let all = [
             ("khugepaged_wakes", wakes),
             ("khugepaged_scanned_ptes", scanned),
             ("khugepaged_no_block", failed),
             ("khugepaged_copied_pages", copied),
             ("khugepaged_zeroed_pages", zeroed),
-        ]
+        ];
+        all.into_iter().chain(large).collect()
     }
 }

@@ -230,6 +230,19 @@ impl Memory {
         self.freed.push((from.0, 1));
     }
 
+    /// Contents and mappings of two busy frames change places. The caller updates page tables and objects.
+    pub fn swap_frames(&mut self, one: Pfn, other: Pfn) {
+        self.busy.swap(one, other);
+    }
+
+    /// As [`Memory::swap_frames`], where the second is a frame of another program.
+    pub fn swap_with_other(&mut self, one: Pfn, other: Pfn) {
+        let there = self.others.remove(other.0..other.0 + 1);
+        debug_assert!(there, "{other:?} is no movable frame");
+        self.busy.move_to(one, other);
+        self.others.insert(one.0..one.0 + 1);
+    }
+
     /// Ends the oldest reservation: its frame becomes free. False if there is none.
     fn steal_one(&mut self) -> bool {
         let stolen = self.reserved.pop(&mut self.objects);

@@ -63,6 +63,17 @@ pub trait Placement: Send {
         false
     }
 
+    /// Why a page got no frame though others are free, if that was so.
+    fn why_full(&self) -> Option<String> {
+        None
+    }
+
+    /// A request that waits for its first touch, and has this page (EGR-1). It is asked for once.
+    fn request_at(&mut self, asid: Asid, vpn: Vpn) -> Option<VpnRange> {
+        let _ = (asid, vpn);
+        None
+    }
+
     /// Superpages that a fault in this region with this advice may bring in, largest first, as log2 of their base
     /// pages.
     fn superpage_orders(&self, memory: &Memory, region: &Region, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
@@ -83,10 +94,18 @@ pub trait Placement: Send {
         None
     }
 
-    /// What is done for a superpage at a fault in memory with this advice, if there is no free block (LNX-5).
-    fn effort(&self, advice: HugeAdvice) -> Effort {
-        let _ = advice;
+    /// What is done for a superpage of `2^order` pages at a fault in memory with this advice, if there is no free block
+    /// (LNX-5).
+    fn effort(&self, advice: HugeAdvice, order: u8) -> Effort {
+        let _ = (advice, order);
         Effort::Configured
+    }
+
+    /// log2 of the pages of the parts into which a superpage of `2^order` is split. Such parts are copied whole when one
+    /// is made of them (TRI-2).
+    fn split_into(&self, order: u32) -> u32 {
+        let _ = order;
+        0
     }
 
     /// log2 of the pages that a fault of a load or fetch in a file maps around it, all of which are taken to be in
@@ -241,8 +260,19 @@ pub struct Asked {
     pub asid: Asid,
     /// Its pages.
     pub range: VpnRange,
-    /// It was mapped before, and is advised to have superpages now (MADV_HUGEPAGE).
-    pub advised: bool,
+    /// When.
+    pub when: Asking,
+}
+
+/// What brings a request to the policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asking {
+    /// The program's call for memory.
+    Call,
+    /// Memory is advised to have superpages (MADV_HUGEPAGE).
+    Advice,
+    /// A page of a request that the policy let wait is touched ([`Placement::request_at`]).
+    Touch,
 }
 
 /// A policy's answer to a request.
@@ -251,6 +281,8 @@ pub enum EagerGrant {
     /// First frame and number of each block, in page order. There may be fewer frames than pages; the other pages get
     /// theirs when they are touched.
     Now(Vec<(Pfn, u64)>),
+    /// As before, but frames are held back for the pages, which are mapped when they are touched (EGR-1).
+    Reserved(Vec<(Pfn, u64)>),
     /// First frames of superpages of `2^order` pages, which are the whole request.
     Superpages(Vec<Pfn>, u8),
     /// There may be enough memory, but not in blocks of this many pages.

@@ -40,37 +40,37 @@ const INHERIT: Key = Key {
     allowed: SIZES,
     about: "smaller superpages for the memory that the key thp says",
 };
-const DEFRAG: Key = Key {
+pub(super) const DEFRAG: Key = Key {
     name: "defrag",
     default: "madvise",
     allowed: Allowed::OneOf(&["always", "defer", "defer+madvise", "madvise", "never"]),
     about: "whose faults compact memory if there is no block for a superpage, and whose wake compaction (LNX-5)",
 };
-const PAGES: Key = Key {
+pub(super) const PAGES: Key = Key {
     name: "pages_to_scan",
     default: "4096",
     allowed: Allowed::Int { min: 0, max: 1 << 40 },
     about: "base pages that khugepaged looks at in one wake (LNX-10); 0: it does not work",
 };
-const SLEEP: Key = Key {
+pub(super) const SLEEP: Key = Key {
     name: "scan_sleep_ms",
     default: "10000",
     allowed: Allowed::Int { min: 1, max: 1 << 40 },
     about: "milliseconds between two wakes of khugepaged; see ticks_per_ms",
 };
-const ALLOC_SLEEP: Key = Key {
+pub(super) const ALLOC_SLEEP: Key = Key {
     name: "alloc_sleep_ms",
     default: "60000",
     allowed: Allowed::Int { min: 1, max: 1 << 40 },
     about: "milliseconds that khugepaged sleeps when there was no block",
 };
-const COMPACTS: Key = Key {
+pub(super) const COMPACTS: Key = Key {
     name: "khugepaged_defrag",
     default: "true",
     allowed: Allowed::Flag,
     about: "khugepaged may compact memory for a block",
 };
-const SHARED: Key = Key {
+pub(super) const SHARED: Key = Key {
     name: "max_ptes_shared",
     default: "256",
     allowed: Allowed::Int { min: 0, max: 1 << 18 },
@@ -132,6 +132,32 @@ struct Linux {
     khugepaged: Option<Khugepaged>,
 }
 
+/// LNX-5: what faults do for a block, in memory that was advised and in other.
+pub(super) fn efforts(params: &Params) -> [Effort; 2] {
+    match params.text(DEFRAG.name) {
+        "always" => [Effort::Direct, Effort::Direct],
+        "defer" => [Effort::Wake, Effort::Wake],
+        "defer+madvise" => [Effort::Direct, Effort::Wake],
+        "madvise" => [Effort::Direct, Effort::Fail],
+        _ => [Effort::Fail, Effort::Fail],
+    }
+}
+
+/// LNX-10: khugepaged for superpages of `2^order` pages.
+pub(super) fn settings(params: &Params, order: u8) -> Settings {
+    let ms = |key: &Key| params.int(key.name).saturating_mul(params.int(TICKS_PER_MS.name));
+    Settings {
+        order,
+        pages: params.int(PAGES.name),
+        sleep: ms(&SLEEP),
+        alloc_sleep: ms(&ALLOC_SLEEP),
+        compacts: params.flag(COMPACTS.name),
+        missing: params.int(NONE.name),
+        shared: params.int(SHARED.name),
+        large: None,
+    }
+}
+
 fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     let largest = order(params, &SIZE, params.int(SIZE.name))?;
     let top = params.text(THP.name);
@@ -165,26 +191,9 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
         "never" => Vec::new(),
         _ => vec![order(params, &SHMEM_SIZE, params.int(SHMEM_SIZE.name))?],
     };
-    let effort = match params.text(DEFRAG.name) {
-        "always" => [Effort::Direct, Effort::Direct],
-        "defer" => [Effort::Wake, Effort::Wake],
-        "defer+madvise" => [Effort::Direct, Effort::Wake],
-        "madvise" => [Effort::Direct, Effort::Fail],
-        _ => [Effort::Fail, Effort::Fail],
-    };
-    let ms = |key: &Key| params.int(key.name).saturating_mul(params.int(TICKS_PER_MS.name));
+    let effort = efforts(params);
     let works = params.int(PAGES.name) > 0 && advised.contains(&largest);
-    let khugepaged = works.then(|| {
-        Khugepaged::new(Settings {
-            order: largest,
-            pages: params.int(PAGES.name),
-            sleep: ms(&SLEEP),
-            alloc_sleep: ms(&ALLOC_SLEEP),
-            compacts: params.flag(COMPACTS.name),
-            missing: params.int(NONE.name),
-            shared: params.int(SHARED.name),
-        })
-    });
+    let khugepaged = works.then(|| Khugepaged::new(settings(params, largest)));
     let (shared_always, deferred) = (params.text(SHMEM.name) == "always", params.text(SPLIT.name) == "pressure");
     let around = (params.int(AROUND.name) / params.int(PAGE_SIZE.name)).max(1).ilog2();
     Ok(Box::new(Linux { around, advised, others, shared, shared_always, effort, deferred, khugepaged }))
@@ -216,7 +225,7 @@ impl Placement for Linux {
         }
     }
 
-    fn effort(&self, advice: HugeAdvice) -> Effort {
+    fn effort(&self, advice: HugeAdvice, _: u8) -> Effort {
         self.effort[usize::from(advice != HugeAdvice::Huge)]
     }
 

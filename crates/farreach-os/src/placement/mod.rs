@@ -10,13 +10,16 @@ pub(crate) mod guest;
 mod hugetlb;
 mod linux;
 mod mapping;
+mod mosaic;
 mod navarro;
 mod perforated;
+mod ranger;
 mod reservation;
 mod segment;
 mod solaris;
 mod thp;
 mod tps;
+mod trident;
 mod two_size;
 pub mod utopia;
 mod windows;
@@ -36,13 +39,16 @@ pub const PLACEMENTS: &[&PlacementKind] = &[
     &linux::LINUX,
     &solaris::SOLARIS,
     &windows::WINDOWS,
+    &trident::TRIDENT,
     &cap::CAP,
+    &ranger::RANGER,
     &perforated::PERFORATED,
     &hugetlb::HUGETLB,
     &eager::EAGER,
     &SEGMENT,
     &mapping::MAPPING,
     &utopia::UTOPIA,
+    &mosaic::MOSAIC,
     &guest::GUEST,
 ];
 

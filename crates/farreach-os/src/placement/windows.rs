@@ -5,7 +5,7 @@
 //! have superpages before it touches any of it, or every mapping of a whole number of aligned large pages. Where it
 //! unmaps or protects a part of a large page, which Windows refuses, the large page is split.
 
-use super::contract::{Asked, EagerGrant, FrameRequest, Placement, PlacementKind};
+use super::contract::{Asked, Asking, EagerGrant, FrameRequest, Placement, PlacementKind};
 use super::thp::{ALLOCATOR, order};
 use crate::memory::Memory;
 use farreach_types::addr::Pfn;
@@ -52,7 +52,7 @@ impl Placement for Windows {
     }
 
     fn allocate_eagerly(&mut self, memory: &mut Memory, asked: Asked) -> EagerGrant {
-        if asked.advised != self.by_advice {
+        if asked.when != if self.by_advice { Asking::Advice } else { Asking::Call } {
             return EagerGrant::Now(Vec::new());
         }
         let page = 1 << self.order;
