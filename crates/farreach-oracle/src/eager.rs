@@ -183,11 +183,8 @@ impl PlainEager {
 
     /// OE-2.
     fn fragmentation(&self, wanted: u64) -> f64 {
-        let Frames::Blocks(lists) = &self.paging.frames else { panic!("eager paging needs blocks") };
         let enough = wanted.next_power_of_two().ilog2().min(self.config.largest);
-        let in_blocks = |orders: Range<u32>| orders.map(|o| (lists.free[o as usize].len() << o) as f64).sum::<f64>();
-        let (useful, all) = (in_blocks(enough..self.config.largest + 1), in_blocks(0..self.config.largest + 1));
-        if all == 0.0 { 1.0 } else { 1.0 - useful / all }
+        self.paging.frames.fragmentation(enough)
     }
 
     /// RMM15-23, RMM15-24.

@@ -106,6 +106,18 @@ impl Frames {
         }
     }
 
+    /// The fragmentation index for blocks of an order (OE-2): the part of what is free that is in smaller ones.
+    pub fn fragmentation(&self, order: u32) -> f64 {
+        let Frames::Blocks(lists) = self else { panic!("an index of fragmentation needs blocks") };
+        let order = (order as usize).min(lists.free.len() - 1);
+        let in_blocks = |from: usize| {
+            let lists = lists.free.iter().enumerate().skip(from);
+            lists.map(|(order, list)| (list.len() << order) as f64).sum::<f64>()
+        };
+        let all = in_blocks(0);
+        if all == 0.0 { 1.0 } else { 1.0 - in_blocks(order) / all }
+    }
+
     /// A wholly free aligned block of `2^order` frames.
     pub fn block(&mut self, order: u32) -> Option<u64> {
         match self {
@@ -117,6 +129,32 @@ impl Frames {
                 Some(base)
             }
             Frames::Blocks(lists) => lists.alloc(order),
+        }
+    }
+
+    /// Whether a frame is free.
+    pub fn holds(&self, frame: u64) -> bool {
+        match self {
+            Frames::List(list) => list.contains(&frame),
+            Frames::Blocks(lists) => {
+                let mut all = (0..).zip(&lists.free);
+                all.any(|(order, list)| list.contains(&(frame >> order << order)))
+            }
+        }
+    }
+
+    /// Aligned groups of `2^order` frames that are free.
+    pub fn free_blocks(&self, order: u32) -> u64 {
+        let Frames::Blocks(lists) = self else { panic!("there are blocks") };
+        let larger = lists.free.iter().skip(order as usize).enumerate();
+        larger.map(|(more, list)| (list.len() << more) as u64).sum()
+    }
+
+    /// Takes these very frames, which are free.
+    pub fn take(&mut self, first: u64, frames: u64) {
+        match self {
+            Frames::List(list) => list.retain(|frame| !(first..first + frames).contains(frame)),
+            Frames::Blocks(lists) => lists.take(first, frames),
         }
     }
 

@@ -30,7 +30,7 @@ mod faults;
 use crate::frames::Frames;
 use crate::paging::{Entry, Full, Model, Paging};
 use crate::program::Page;
-use crate::superpages::Faults;
+use crate::superpages::System;
 use farreach_types::event::{Kind, Op};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -122,6 +122,16 @@ impl PlainHuge {
     fn rounds(&self) -> bool {
         matches!(self.config.from, From::Pool { rounds: true, .. })
     }
+}
+
+impl System for PlainHuge {
+    fn memory(&mut self) -> &mut Paging {
+        &mut self.paging
+    }
+
+    fn serve(&mut self, process: u32, page: u64) -> Result<(), Full> {
+        self.fault(process, page)
+    }
 
     /// Frees the frames without a user, each where it was allocated.
     fn give_back(&mut self) {
@@ -129,33 +139,6 @@ impl PlainHuge {
             self.paging.collect().into_iter().partition(|frame| self.pool.contains(frame));
         self.pool_free.extend(to_pool);
         self.paging.frames.give_back(others);
-    }
-
-    /// A store to a page that may be shared.
-    fn store(&mut self, process: u32, page: u64, entry: Entry) -> Result<(), Full> {
-        self.paging.counts.protection_faults += 1;
-        if self.paging.keeps_superpage(process, page, entry) {
-            return Ok(());
-        }
-        let mut frame = entry.frame;
-        if self.paging.names(frame) > 1 {
-            frame = self.paging.frames.one().ok_or(Full)?;
-            self.paging.counts.cow_copies += 1;
-        }
-        self.paging.split(process, page);
-        self.paging.enter(process, page, Entry::base(frame));
-        self.give_back();
-        Ok(())
-    }
-}
-
-impl Faults for PlainHuge {
-    fn memory(&mut self) -> &mut Paging {
-        &mut self.paging
-    }
-
-    fn serve(&mut self, process: u32, page: u64) -> Result<(), Full> {
-        self.fault(process, page)
     }
 }
 
@@ -165,17 +148,10 @@ impl Model for PlainHuge {
     }
 
     fn apply(&mut self, process: u32, op: &Op) {
-        self.follow(process, op);
+        self.follow_all(process, op);
     }
 
     fn touch(&mut self, process: u32, page: u64, kind: Kind) -> Result<(), Full> {
-        if self.entry(process, page).is_none() {
-            self.fault(process, page)?;
-        }
-        let entry = self.entry(process, page).expect("it is mapped now");
-        if kind == Kind::Store && entry.cow && self.page(process, page).expect("it is mapped").prot.write {
-            self.store(process, page, entry)?;
-        }
-        Ok(())
+        self.refer(process, page, kind)
     }
 }

@@ -15,6 +15,7 @@
 //! * [`segments`]: direct segments,
 //! * [`huge`]: superpages at faults, by collapse, and from a pool with rounding,
 //! * [`linux`]: superpages of today's Linux, khugepaged, and blocks that stay whole,
+//! * [`since_os`]: systems since 2002: sizes that fit the memory, promotion by use, pages that move, hashed frames;
 //! * [`eager`]: eager paging on a buddy allocator, and ranges;
 //! * [`fold`]: the events of a system with larger pages;
 //! * [`tables`]: page-table organisations since 2015, and walk caches, as lists and maps;
@@ -30,10 +31,11 @@
 //!
 //! Where the specification is open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs`, `run.rs`,
 //! `program.rs`, `frames.rs`, `paging.rs`, `segments.rs`, `huge.rs`, `linux.rs`, `eager.rs`, `policies.rs`,
-//! `tables.rs`, `utopia.rs`, `coalesce.rs`, `midgard.rs`, `sll.rs`, `perforated.rs`, `belady.rs`, `hosts.rs`, `guest.rs`,
-//! `reservations.rs` and its parts, and those in `since` state the choices (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`,
-//! `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`, `OE-n`, `OB-n`, `OW-n`, `OU-n`, `OC-n`, `OV-n`, `OY-n`, `OX-n`,
-//! `OA-n`, `OI-n`, `OZ-n`, `OJ-n`, `OK-n`). Look there first when implementation and oracle differ.
+//! `tables.rs`, `utopia.rs`, `coalesce.rs`, `midgard.rs`, `sll.rs`, `perforated.rs`, `belady.rs`, `hosts.rs`,
+//! `guest.rs`, `reservations.rs` and its parts, `since_os.rs` and its parts, and those in `since` state the choices
+//! (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`, `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`, `OE-n`, `OB-n`, `OW-n`,
+//! `OU-n`, `OC-n`, `OV-n`, `OY-n`, `OX-n`, `OA-n`, `OI-n`, `OZ-n`, `OJ-n`, `OK-n`, `ON-n`). Look there first when
+//! implementation and oracle differ.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "for tests only")]
 
@@ -60,9 +62,11 @@ pub mod plru;
 pub mod policies;
 pub mod program;
 pub mod reservations;
+mod ring;
 pub mod run;
 pub mod segments;
 pub mod since;
+pub mod since_os;
 pub mod sll;
 mod superpages;
 pub mod tables;

@@ -21,21 +21,15 @@
 mod events;
 mod khugepaged;
 
+pub use crate::superpages::Mode;
+
 use crate::frames::Frames;
 use crate::paging::{Entry, Full, Model, Paging};
-use crate::program::Page;
-use crate::superpages::{Faults, group};
-use farreach_types::event::{Kind, Op, ThpRule};
+use crate::ring::Ring;
+use crate::superpages::System;
+use farreach_types::event::{Kind, Op};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-
-/// Which memory gets a size (LNX-1). `inherit` is the value of the key `thp`.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Mode {
-    Always,
-    Madvise,
-    Never,
-}
 
 /// A system.
 #[derive(Clone, Debug)]
@@ -78,17 +72,13 @@ pub struct Own {
 pub struct PlainLinux {
     config: Config,
     paging: Paging,
-    /// Pages whose entry has A set (OK-8).
-    young: BTreeSet<(u32, u64)>,
     /// Blocks that are whole: log2 of their frames, by first frame.
     blocks: BTreeMap<u64, u32>,
     /// Frames of blocks that no page has.
     held: BTreeSet<u64>,
     /// Blocks that are partly unmapped, the first one first.
     partly: Vec<u64>,
-    /// The ring of processes from the first on, and where the next wake begins: at this place of it, and this page.
-    ring: Vec<u32>,
-    next: Option<(usize, u64)>,
+    ring: Ring,
     due: u64,
     now: u64,
     pub own: Own,
@@ -99,12 +89,10 @@ impl PlainLinux {
         PlainLinux {
             paging: Paging::new(config.frames.clone(), true),
             config,
-            young: BTreeSet::new(),
             blocks: BTreeMap::new(),
             held: BTreeSet::new(),
             partly: Vec::new(),
-            ring: Vec::new(),
-            next: None,
+            ring: Ring::default(),
             due: u64::MAX,
             now: 0,
             own: Own::default(),
@@ -115,72 +103,31 @@ impl PlainLinux {
         self.paging.entry(process, page)
     }
 
-    fn page(&self, process: u32, page: u64) -> Option<Page> {
-        self.paging.page(process, page)
-    }
-
-    /// LNX-1: whether a page may be in a superpage of this size.
-    fn allowed(&self, process: u32, page: &Page, mode: Mode) -> bool {
-        let mode = match self.paging.programs.spaces[&process].thp {
-            ThpRule::Never => Mode::Never,
-            ThpRule::Advised if mode == Mode::Always => Mode::Madvise,
-            _ => mode,
-        };
-        page.private()
-            && match mode {
-                Mode::Always => page.huge != Some(false),
-                Mode::Madvise => page.huge == Some(true),
-                Mode::Never => false,
-            }
-    }
-
-    fn inside_region(&self, process: u32, page: u64, group: &Range<u64>) -> bool {
-        let region = self.paging.programs.spaces[&process].region(page);
-        region.start <= group.start && group.end <= region.end
-    }
-
     /// Whether the group of the PMD around a page could be a superpage.
     fn eligible(&self, process: u32, page: u64) -> bool {
-        let known = self.page(process, page);
-        known.is_some_and(|known| self.allowed(process, &known, self.config.modes[0].1))
-            && self.inside_region(process, page, &group(page, self.config.pmd))
+        self.paging.eligible(process, page, self.config.pmd, self.config.modes[0].1)
     }
 
     /// LNX-2, LNX-3: the largest size of which nothing is mapped and that finds a block; then one page.
     fn fault(&mut self, process: u32, page: u64) -> Result<(), Full> {
         self.paging.counts.page_faults += 1;
-        let known = self.page(process, page);
-        let known = known.unwrap_or_else(|| self.paging.programs.stray(process, page));
-        for (order, mode) in self.config.modes.clone() {
-            let group = group(page, order);
-            let empty = group.clone().all(|page| self.entry(process, page).is_none());
-            if !empty || !self.allowed(process, &known, mode) || !self.inside_region(process, page, &group) {
-                continue;
+        let known = self.paging.known(process, page);
+        let allowed = |(_, mode): &&(u32, Mode)| self.paging.allowed(process, &known, *mode);
+        let orders: Vec<u32> = self.config.modes.iter().filter(allowed).map(|(order, _)| *order).collect();
+        if let Some((group, base)) = self.paging.largest(process, page, orders) {
+            self.keep_block(base, (group.end - group.start).ilog2());
+        } else {
+            if known.private() || !self.paging.programs.shared.contains_key(&(known.mapping, known.index)) {
+                self.relieve();
             }
-            let Some(base) = self.paging.frames.block(order) else {
-                self.paging.counts.superpage_fallbacks += 1;
-                continue;
-            };
-            self.map_block(process, &group, base, order);
-            self.paging.counts.superpage_faults += 1;
-            self.paging.counts.zeroed_pages += 1 << order;
-            self.paging.counts.populated_pages += (1 << order) - 1;
-            self.faulted(process, page);
-            return Ok(());
+            self.paging.base_page(process, page)?;
         }
-        if known.private() || !self.paging.programs.shared.contains_key(&(known.mapping, known.index)) {
-            self.relieve();
-        }
-        self.paging.base_page(process, page)?;
         self.faulted(process, page);
         Ok(())
     }
 
-    /// A superpage in a new block.
-    fn map_block(&mut self, process: u32, group: &Range<u64>, base: u64, order: u32) {
-        for (frame, page) in (base..).zip(group.clone()) {
-            self.paging.enter(process, page, Entry { order, ..Entry::base(frame) });
-        }
+    /// OK-1: a superpage is in a block of its own.
+    fn keep_block(&mut self, base: u64, order: u32) {
         if self.config.deferred {
             self.blocks.insert(base, order);
         }
@@ -196,11 +143,39 @@ impl PlainLinux {
             self.own.deferred_splits += 1;
         }
     }
+}
+
+impl System for PlainLinux {
+    fn memory(&mut self) -> &mut Paging {
+        &mut self.paging
+    }
+
+    fn serve(&mut self, process: u32, page: u64) -> Result<(), Full> {
+        self.fault(process, page)
+    }
+
+    fn frame_to_copy(&mut self) -> Option<u64> {
+        self.relieve();
+        self.paging.frames.one()
+    }
+
+    fn advised(&mut self, process: u32, range: Range<u64>) {
+        let (pmd, mode) = self.config.modes[0];
+        if self.paging.any_eligible(process, range, pmd, mode) {
+            self.enter(process);
+        }
+    }
+
+    fn ended(&mut self, process: u32) {
+        self.ring.leave(process);
+    }
+
+    fn moves(&mut self, process: u32, from: Range<u64>, to: u64) {
+        self.move_whole(process, from, to);
+    }
 
     /// What is without a page now is free, or held by its block (OK-1).
     fn give_back(&mut self) {
-        let spaces = &self.paging.programs.spaces;
-        self.young.retain(|(process, page)| spaces[process].table.contains_key(page));
         for frame in self.paging.collect() {
             let block = self.blocks.iter().find(|(base, order)| (**base..**base + (1 << **order)).contains(&frame));
             let Some((&base, &order)) = block else {
@@ -220,34 +195,6 @@ impl PlainLinux {
         }
         self.own.deferred_at_most = self.own.deferred_at_most.max(self.held.len() as u64);
     }
-
-    /// LNX-23: a store to a page that may be shared.
-    fn store(&mut self, process: u32, page: u64, entry: Entry) -> Result<(), Full> {
-        self.paging.counts.protection_faults += 1;
-        if self.paging.keeps_superpage(process, page, entry) {
-            return Ok(());
-        }
-        let mut frame = entry.frame;
-        if self.paging.names(frame) > 1 {
-            self.relieve();
-            frame = self.paging.frames.one().ok_or(Full)?;
-            self.paging.counts.cow_copies += 1;
-        }
-        self.paging.split(process, page);
-        self.paging.enter(process, page, Entry::base(frame));
-        self.give_back();
-        Ok(())
-    }
-}
-
-impl Faults for PlainLinux {
-    fn memory(&mut self) -> &mut Paging {
-        &mut self.paging
-    }
-
-    fn serve(&mut self, process: u32, page: u64) -> Result<(), Full> {
-        self.fault(process, page)
-    }
 }
 
 impl Model for PlainLinux {
@@ -260,14 +207,9 @@ impl Model for PlainLinux {
     }
 
     fn touch(&mut self, process: u32, page: u64, kind: Kind) -> Result<(), Full> {
-        if self.entry(process, page).is_none() {
-            self.fault(process, page)?;
-        }
-        let entry = self.entry(process, page).expect("it is mapped now");
-        if kind == Kind::Store && entry.cow && self.page(process, page).expect("it is mapped").prot.write {
-            self.store(process, page, entry)?;
-        }
-        self.young.insert((process, page));
+        self.refer(process, page, kind)?;
+        // OK-8.
+        self.paging.space(process).table.get_mut(&page).expect("it is mapped").young = true;
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use crate::program::{Name, Page, Programs, Space};
 use farreach_types::event::{Kind, Op, Prot};
 use farreach_types::translation::Attr;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// A page table entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,11 +26,13 @@ pub struct Entry {
     pub order: u32,
     /// Its range was dissolved.
     pub loose: bool,
+    /// A (OSC-2). Models set it as they say; a fault, a fork or a collapse alone does not.
+    pub young: bool,
 }
 
 impl Entry {
     pub fn base(frame: u64) -> Entry {
-        Entry { frame, cow: false, order: 0, loose: false }
+        Entry { frame, cow: false, order: 0, loose: false, young: false }
     }
     /// What hardware may do with the page.
     pub fn attr(&self, prot: Prot) -> Attr {
@@ -70,6 +73,10 @@ pub trait Model {
     fn apply(&mut self, process: u32, op: &Op);
     /// A reference of a process.
     fn touch(&mut self, process: u32, page: u64, kind: Kind) -> Result<(), Full>;
+    /// A walk filled an entry (OSC-2).
+    fn walked(&mut self, process: u32, page: u64) {
+        let _ = (process, page);
+    }
     /// When it works by itself next (OSC-1).
     fn due(&self) -> u64 {
         u64::MAX
@@ -90,12 +97,15 @@ pub struct Paging {
     pub frames: Frames,
     /// Frames with contents.
     busy: BTreeSet<u64>,
+    /// Frames that were stored to since they were zeroed (OSC-3), in models that look at contents.
+    pub stored: BTreeSet<u64>,
     pub counts: Counts,
 }
 
 impl Paging {
     pub fn new(frames: Frames, merges: bool) -> Paging {
-        Paging { programs: Programs::new(merges), frames, busy: BTreeSet::new(), counts: Counts::default() }
+        let (busy, stored, counts) = Default::default();
+        Paging { programs: Programs::new(merges), frames, busy, stored, counts }
     }
 
     pub fn space(&mut self, process: u32) -> &mut Space<Entry> {
@@ -119,6 +129,41 @@ impl Paging {
     pub fn enter(&mut self, process: u32, page: u64, entry: Entry) {
         self.busy.insert(entry.frame);
         self.space(process).table.insert(page, entry);
+    }
+
+    /// Whether a frame has contents.
+    pub fn busy(&self, frame: u64) -> bool {
+        self.busy.contains(&frame)
+    }
+
+    /// log2 of the frames that move together with one that has a page: those of the largest superpage that names it.
+    /// None for what cannot be moved: a frame without a page, or of memory of the kernel.
+    pub fn movable(&self, frame: u64) -> Option<u32> {
+        let mut order = self.programs.shared.values().any(|of| *of == frame).then_some(0);
+        for space in self.programs.spaces.values() {
+            for (page, entry) in space.table.iter().filter(|(_, entry)| entry.frame == frame) {
+                if space.pages[page].name == Name::Kernel {
+                    return None;
+                }
+                order = order.max(Some(entry.order));
+            }
+        }
+        order
+    }
+
+    /// Pages get other frames, with their contents: those of `from` the ones from `to` on, and the other way round.
+    pub fn move_frames(&mut self, from: Range<u64>, to: u64) {
+        let count = from.end - from.start;
+        let moved = |frame: u64| match frame {
+            _ if from.contains(&frame) => to + (frame - from.start),
+            _ if (to..to + count).contains(&frame) => from.start + (frame - to),
+            _ => frame,
+        };
+        let entries = self.programs.spaces.values_mut().flat_map(|space| space.table.values_mut());
+        entries.for_each(|entry| entry.frame = moved(entry.frame));
+        self.programs.shared.values_mut().for_each(|frame| *frame = moved(*frame));
+        self.busy = self.busy.iter().map(|frame| moved(*frame)).collect();
+        self.stored = self.stored.iter().map(|frame| moved(*frame)).collect();
     }
 
     /// OP-1, for a page that is mapped.
@@ -149,7 +194,8 @@ impl Paging {
             entry.cow = true;
         }
         self.programs.fork(process, child);
-        self.space(child).table.values_mut().for_each(|entry| entry.loose = false);
+        let entries = self.space(child).table.values_mut();
+        entries.for_each(|entry| (entry.loose, entry.young) = (false, false));
     }
 
     /// OP-2: the frames that are free again.
@@ -158,6 +204,7 @@ impl Paging {
         let mut needed: BTreeSet<u64> = self.programs.entries().map(|entry| entry.frame).collect();
         needed.extend(self.programs.shared.values());
         let freed: Vec<u64> = self.busy.difference(&needed).copied().collect();
+        freed.iter().for_each(|frame| _ = self.stored.remove(frame));
         self.busy = needed;
         freed
     }

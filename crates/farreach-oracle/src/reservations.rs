@@ -14,7 +14,8 @@
 //!   count only if a frame was found. Without one the touch fails, but what was broken for it stays so.
 //! * OJ-5 Not modelled: accessed bits (nothing clears them, so every leaf has its own), contents, prices, and TLBs.
 //!
-//! For NAV: OJ-10 to OJ-19, for FBR: OJ-20 to OJ-32, at the head of each.
+//! For NAV: OJ-10 to OJ-19, for FBR: OJ-20 to OJ-32, at the head of each. Quicksilver (QKS) is FreeBSD with more:
+//! [`freebsd::quicksilver`], OJ-33 to OJ-37.
 
 pub mod freebsd;
 pub mod navarro;

@@ -1,8 +1,18 @@
-//! What plain models with superpages do alike: they split them, keep them after a fork, and populate.
+//! What plain models with superpages do alike: they map them at faults, split them, keep them after a fork, collapse
+//! groups, populate, and follow the events of programs.
 
 use crate::paging::{Entry, Full, Paging};
-use farreach_types::event::Prot;
+use crate::program::{Page, moved, pages};
+use farreach_types::event::{Advice, Kind, Op, Prot, ThpRule};
 use std::ops::Range;
+
+/// Which memory gets superpages (LNX-1). `inherit` is the value of the key `thp`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Mode {
+    Always,
+    Madvise,
+    Never,
+}
 
 /// The aligned group around a page.
 pub(crate) fn group(page: u64, order: u32) -> Range<u64> {
@@ -11,11 +21,144 @@ pub(crate) fn group(page: u64, order: u32) -> Range<u64> {
 }
 
 /// The first and the last page of a range, if it has any.
-fn ends(range: &Range<u64>) -> impl Iterator<Item = u64> + use<> {
+pub(crate) fn ends(range: &Range<u64>) -> impl Iterator<Item = u64> + use<> {
     range.clone().take(1).chain(range.clone().last())
 }
 
+/// Pages of a group that were copied, and those that were not there.
+pub(crate) struct Collapsed {
+    pub copied: u64,
+    pub missing: u64,
+}
+
 impl Paging {
+    /// LNX-1: whether a page may be in a superpage.
+    pub(crate) fn allowed(&self, process: u32, page: &Page, mode: Mode) -> bool {
+        let mode = match self.programs.spaces[&process].thp {
+            ThpRule::Never => Mode::Never,
+            ThpRule::Advised if mode == Mode::Always => Mode::Madvise,
+            _ => mode,
+        };
+        page.private()
+            && match mode {
+                Mode::Always => page.huge != Some(false),
+                Mode::Madvise => page.huge == Some(true),
+                Mode::Never => false,
+            }
+    }
+
+    /// What is mapped at a page, or is mapped there now that it is referenced (OG-4).
+    pub(crate) fn known(&mut self, process: u32, page: u64) -> Page {
+        self.page(process, page).unwrap_or_else(|| self.programs.stray(process, page))
+    }
+
+    /// Whether the region around a page covers its group.
+    pub(crate) fn covers(&self, process: u32, page: u64, order: u32) -> bool {
+        let (region, group) = (self.programs.spaces[&process].region(page), group(page, order));
+        region.start <= group.start && group.end <= region.end
+    }
+
+    /// Whether the group around a page may be a superpage.
+    pub(crate) fn eligible(&self, process: u32, page: u64, order: u32, mode: Mode) -> bool {
+        let known = self.page(process, page);
+        known.is_some_and(|known| self.allowed(process, &known, mode)) && self.covers(process, page, order)
+    }
+
+    /// The first page from one on at which a group begins that may be a superpage.
+    pub(crate) fn first_eligible(&self, process: u32, from: u64, order: u32, mode: Mode) -> Option<u64> {
+        let mut pages = self.programs.spaces[&process].pages.range(from..).map(|(page, _)| *page);
+        pages.find(|page| page.is_multiple_of(1 << order) && self.eligible(process, *page, order, mode))
+    }
+
+    /// Whether a group could be a superpage anywhere in the regions that a range touches (OK-3).
+    pub(crate) fn any_eligible(&self, process: u32, range: Range<u64>, order: u32, mode: Mode) -> bool {
+        let space = &self.programs.spaces[&process];
+        let mut regions = space.pages.range(range).map(|(page, _)| space.region(*page));
+        regions.any(|mut region| region.any(|page| self.eligible(process, page, order, mode)))
+    }
+
+    /// LNX-12 but for A: no superpage yet, and few enough pages that are missing, and that others share.
+    pub(crate) fn may_collapse(&self, process: u32, group: &Range<u64>, most_missing: u64, most_shared: u64) -> bool {
+        let (mapped, pages) = (self.mapped(process, group.clone()), group.end - group.start);
+        let shared = mapped.iter().filter(|(_, entry)| self.names(entry.frame) > 1).count() as u64;
+        let superpage = mapped.first().is_some_and(|(_, entry)| 1 << entry.order >= pages);
+        let missing = pages - mapped.len() as u64;
+        !superpage && missing <= most_missing && shared <= most_shared
+    }
+
+    /// LNX-12: one page has A, too.
+    pub(crate) fn qualifies(&self, process: u32, group: &Range<u64>, most_missing: u64, most_shared: u64) -> bool {
+        let young = self.mapped(process, group.clone()).iter().any(|(_, entry)| entry.young);
+        young && self.may_collapse(process, group, most_missing, most_shared)
+    }
+
+    /// Pages of a range that have entries.
+    pub(crate) fn mapped(&self, process: u32, range: Range<u64>) -> Vec<(u64, Entry)> {
+        self.programs.spaces[&process].table.range(range).map(|(page, entry)| (*page, *entry)).collect()
+    }
+
+    /// LNX-2, LNX-3: maps the largest of these sizes whose group lies in the region, of which nothing is mapped, and
+    /// that finds a block. The pages and the first frame of the superpage.
+    pub(crate) fn largest(
+        &mut self,
+        process: u32,
+        page: u64,
+        orders: impl IntoIterator<Item = u32>,
+    ) -> Option<(Range<u64>, u64)> {
+        for order in orders {
+            let group = group(page, order);
+            if !self.mapped(process, group.clone()).is_empty() || !self.covers(process, page, order) {
+                continue;
+            }
+            let Some(base) = self.frames.block(order) else {
+                self.counts.superpage_fallbacks += 1;
+                continue;
+            };
+            self.map_zeroed(process, &group, base, order);
+            self.counts.superpage_faults += 1;
+            self.counts.populated_pages += (1 << order) - 1;
+            return Some((group, base));
+        }
+        None
+    }
+
+    /// A superpage in a block that is zeroed for it.
+    pub(crate) fn map_zeroed(&mut self, process: u32, group: &Range<u64>, base: u64, order: u32) {
+        for (frame, page) in (base..).zip(group.clone()) {
+            self.enter(process, page, Entry { order, ..Entry::base(frame) });
+        }
+        self.counts.zeroed_pages += 1 << order;
+    }
+
+    /// LNX-13: pages are copied to a block, as superpages that are whole are, the others are zeroed, and all is one
+    /// superpage. A is that of any page (OK-8).
+    pub(crate) fn collapse(&mut self, process: u32, group: &Range<u64>, base: u64) -> Collapsed {
+        let mapped = self.mapped(process, group.clone());
+        mapped.iter().for_each(|(page, _)| self.split(process, *page));
+        let order = (group.end - group.start).ilog2();
+        for (frame, page) in (base..).zip(group.clone()) {
+            let old = self.entry(process, page);
+            if old.is_some_and(|old| self.stored.contains(&old.frame)) {
+                self.stored.insert(frame);
+            }
+            let young = old.is_some_and(|old| old.young);
+            self.enter(process, page, Entry { order, young, ..Entry::base(frame) });
+        }
+        let copied = mapped.len() as u64;
+        let missing = (1 << order) - copied;
+        self.counts.collapses += 1;
+        self.counts.gathered_pages += copied;
+        self.counts.populated_pages += missing;
+        self.counts.zeroed_pages += missing;
+        Collapsed { copied, missing }
+    }
+
+    /// A of a leaf: of all its pages.
+    pub(crate) fn set_young(&mut self, process: u32, page: u64, young: bool) {
+        let leaf = self.superpage(process, page);
+        self.space(process).table.range_mut(leaf).for_each(|(_, entry)| entry.young = young);
+    }
+
     /// The pages of the superpage around a page that has an entry.
     pub(crate) fn superpage(&self, process: u32, page: u64) -> Range<u64> {
         self.entry(process, page).map_or(page..page, |entry| group(page, entry.order))
@@ -30,7 +173,8 @@ impl Paging {
         }
     }
 
-    fn sticks_out(&self, process: u32, page: u64, range: &Range<u64>) -> bool {
+    /// Whether the superpage around a page has pages outside of a range.
+    pub(crate) fn sticks_out(&self, process: u32, page: u64, range: &Range<u64>) -> bool {
         let whole = self.superpage(process, page);
         whole.start < range.start || whole.end > range.end
     }
@@ -44,14 +188,19 @@ impl Paging {
         }
     }
 
-    /// Gives pages another protection.
-    pub(crate) fn protect(&mut self, process: u32, range: Range<u64>, prot: Prot) {
-        for end in ends(&range) {
+    /// Splits the superpages of which only a part lies in a range that gets another protection.
+    fn split_to_protect(&mut self, process: u32, range: &Range<u64>, prot: Prot) {
+        for end in ends(range) {
             let changes = self.page(process, end).is_some_and(|page| page.prot != prot);
-            if changes && self.sticks_out(process, end, &range) {
+            if changes && self.sticks_out(process, end, range) {
                 self.split(process, end);
             }
         }
+    }
+
+    /// Gives pages another protection.
+    pub(crate) fn protect(&mut self, process: u32, range: Range<u64>, prot: Prot) {
+        self.split_to_protect(process, &range, prot);
         self.programs.protect(process, range, prot);
     }
 
@@ -68,11 +217,43 @@ impl Paging {
     }
 }
 
-/// A model whose faults may map superpages.
-pub(crate) trait Faults {
+/// A system whose faults may map superpages.
+pub(crate) trait System {
     fn memory(&mut self) -> &mut Paging;
     /// Serves a fault.
     fn serve(&mut self, process: u32, page: u64) -> Result<(), Full>;
+
+    /// A frame for the copy of a page.
+    fn frame_to_copy(&mut self) -> Option<u64> {
+        self.memory().frames.one()
+    }
+
+    /// What is without a page now is free.
+    fn give_back(&mut self) {
+        let freed = self.memory().collect();
+        self.memory().frames.give_back(freed);
+    }
+
+    /// Splits the superpages of which only a part lies in a range.
+    fn split_around(&mut self, process: u32, range: Range<u64>) {
+        self.memory().split_at_ends(process, range);
+    }
+
+    /// Memory was advised to have superpages.
+    fn advised(&mut self, process: u32, range: Range<u64>) {
+        let _ = (process, range);
+    }
+
+    /// A process ended.
+    fn ended(&mut self, process: u32) {
+        let _ = process;
+    }
+
+    /// Pages move with their frames, none as a superpage.
+    fn moves(&mut self, process: u32, from: Range<u64>, to: u64) {
+        let _ = to;
+        from.for_each(|page| self.memory().split(process, page));
+    }
 
     /// OS-10.
     fn populate(&mut self, process: u32, range: Range<u64>) {
@@ -87,6 +268,99 @@ pub(crate) trait Faults {
                 return;
             }
             self.memory().counts.populated_pages += 1;
+        }
+    }
+
+    /// OP-3, LNX-23: a store to a page that may be shared.
+    fn store(&mut self, process: u32, page: u64, entry: Entry) -> Result<(), Full> {
+        self.memory().counts.protection_faults += 1;
+        if self.memory().keeps_superpage(process, page, entry) {
+            return Ok(());
+        }
+        let mut frame = entry.frame;
+        if self.memory().names(frame) > 1 {
+            frame = self.frame_to_copy().ok_or(Full)?;
+            self.memory().counts.cow_copies += 1;
+        }
+        self.split_around(process, page..page + 1);
+        self.memory().enter(process, page, Entry::base(frame));
+        self.give_back();
+        Ok(())
+    }
+
+    /// A reference of a process.
+    fn refer(&mut self, process: u32, page: u64, kind: Kind) -> Result<(), Full> {
+        if self.memory().entry(process, page).is_none() {
+            self.serve(process, page)?;
+        }
+        let entry = self.memory().entry(process, page).expect("it is mapped now");
+        let writable = self.memory().page(process, page).expect("it is mapped").prot.write;
+        if kind == Kind::Store && entry.cow && writable {
+            self.store(process, page, entry)?;
+        }
+        if kind == Kind::Store && writable {
+            let entry = self.memory().entry(process, page).expect("it is mapped now");
+            self.memory().stored.insert(entry.frame);
+        }
+        Ok(())
+    }
+
+    fn remap(&mut self, process: u32, op: &Op) {
+        let (old, new) = moved(op).expect("it is an mremap");
+        let moves = (old.end - old.start).min(new.end - new.start);
+        self.split_around(process, old.start + moves..old.end);
+        if old.start == new.start {
+            self.split_around(process, new.start + moves..new.end);
+        } else {
+            self.split_around(process, new.clone());
+            self.moves(process, old.start..old.start + moves, new.start);
+        }
+        self.memory().programs.remap(process, old, new);
+    }
+
+    /// An event of a process.
+    fn follow(&mut self, process: u32, op: &Op) {
+        match op {
+            Op::Map(mapping) => {
+                self.split_around(process, pages(mapping.start, mapping.len));
+                self.memory().programs.map(process, mapping);
+            }
+            Op::Unmap { start, len } => {
+                let range = pages(*start, *len);
+                self.split_around(process, range.clone());
+                self.memory().programs.unmap(process, range);
+            }
+            Op::Remap { .. } => self.remap(process, op),
+            Op::Protect { start, len, prot } => self.protect(process, pages(*start, *len), *prot),
+            Op::Advise { start, len, advice } => self.advise(process, pages(*start, *len), *advice),
+            Op::Thp(rule) => self.memory().space(process).thp = *rule,
+            Op::Fork { child } => self.memory().fork(process, child.0),
+            Op::End(_) => {
+                self.memory().programs.end(process);
+                self.ended(process);
+            }
+            _ => {}
+        }
+        self.give_back();
+    }
+
+    fn protect(&mut self, process: u32, range: Range<u64>, prot: Prot) {
+        self.memory().protect(process, range, prot);
+    }
+
+    fn advise(&mut self, process: u32, range: Range<u64>, advice: Advice) {
+        match advice {
+            Advice::DontNeed => {
+                self.split_around(process, range.clone());
+                self.memory().programs.discard(process, range);
+            }
+            Advice::HugePage => {
+                self.memory().programs.advise(process, range.clone(), true);
+                self.advised(process, range);
+            }
+            Advice::NoHugePage => self.memory().programs.advise(process, range, false),
+            Advice::WillNeed => {}
+            Advice::Populate => self.populate(process, range),
         }
     }
 }

@@ -3,12 +3,12 @@
 use super::PlainHuge;
 use crate::paging::Entry;
 use crate::program::{Page, moved, pages};
-use crate::superpages::{Faults, group};
+use crate::superpages::{System, group};
 use farreach_types::event::{Advice, Backing, Mapping, Op};
 use std::ops::Range;
 
 impl PlainHuge {
-    pub(super) fn follow(&mut self, process: u32, op: &Op) {
+    pub(super) fn follow_all(&mut self, process: u32, op: &Op) {
         match op {
             Op::Map(mapping) => self.map(process, mapping),
             Op::Unmap { start, len } => self.unmap(process, pages(*start, *len)),

@@ -3,15 +3,14 @@
 use super::{Background, From, PlainHuge, Shared};
 use crate::paging::{Entry, Full};
 use crate::program::{Name, Page};
-use crate::superpages::group;
+use crate::superpages::{System, group};
 use farreach_types::event::ThpRule;
 use std::ops::Range;
 
 impl PlainHuge {
     pub(super) fn fault(&mut self, process: u32, page: u64) -> Result<(), Full> {
         self.paging.counts.page_faults += 1;
-        let known = self.page(process, page);
-        let known = known.unwrap_or_else(|| self.paging.programs.stray(process, page));
+        let known = self.paging.known(process, page);
         for order in self.sizes(process, &known) {
             let group = group(page, order);
             let inside = self.covers(process, page, &group);

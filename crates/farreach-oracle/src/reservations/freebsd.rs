@@ -27,6 +27,7 @@
 //! * OJ-32 Not modelled: smaller groups of arm64 (FBR-1), wiring, advice (FBR-9).
 
 mod frames;
+pub mod quicksilver;
 
 use super::*;
 use std::collections::VecDeque;

@@ -3,6 +3,7 @@
 mod fbr;
 mod nav;
 mod planted;
+mod qks;
 
 use super::*;
 use crate::dice::Dice;

@@ -12,13 +12,18 @@ impl FreeBsd {
             }
             // FBR-6.
             let key = self.queue.pop_front().ok_or(Failed::Full)?;
-            let broken = self.world.reservations.remove(&key).expect("what is in the queue");
-            for page in broken.pages().filter(|page| !broken.used.contains(page)) {
-                self.world.buddy.release(broken.frame_of(page), 0);
-            }
-            self.add("broken");
+            self.break_up(key);
             self.add("reclaimed");
         }
+    }
+
+    /// What is unused of a reservation that left the queue is free.
+    pub(super) fn break_up(&mut self, key: (usize, u64)) {
+        let broken = self.world.reservations.remove(&key).expect("what was in the queue");
+        for page in broken.pages().filter(|page| !broken.used.contains(page)) {
+            self.world.buddy.release(broken.frame_of(page), 0);
+        }
+        self.add("broken");
     }
 
     fn attempt(&mut self, object: usize, page: u64) -> Option<u64> {
