@@ -212,6 +212,26 @@ impl BusyFrames {
         }
     }
 
+    /// Contents and state of two busy frames change places.
+    pub fn swap(&mut self, one: Pfn, other: Pfn) {
+        let states = [one, other].map(|pfn| {
+            let (chunk, bit) = self.at_mut(pfn);
+            [chunk.mapped & bit != 0, chunk.cached & bit != 0, chunk.touched & bit != 0]
+        });
+        for (pfn, state) in [other, one].into_iter().zip(states) {
+            let (chunk, bit) = self.at_mut(pfn);
+            for (word, on) in [&mut chunk.mapped, &mut chunk.cached, &mut chunk.touched].into_iter().zip(state) {
+                *word = *word & !bit | if on { bit } else { 0 };
+            }
+        }
+        let more = [one, other].map(|pfn| self.extra_mappings.remove(&pfn));
+        for (pfn, more) in [other, one].into_iter().zip(more) {
+            if let Some(more) = more {
+                self.extra_mappings.insert(pfn, more);
+            }
+        }
+    }
+
     /// Panics unless the sums are right. For tests and debug builds.
     pub fn check(&self) {
         let sum = |word: fn(&Chunk) -> u64| self.chunks.values().map(|c| u64::from(word(c).count_ones())).sum::<u64>();
@@ -243,7 +263,7 @@ mod tests {
             let run = first..first + n;
             let mut freed = Vec::new();
             let before: Vec<u64> = plain.keys().copied().collect();
-            match below(6) {
+            match below(7) {
                 0 if plain.range(run.clone()).next().is_none() => {
                     let cached = below(3) == 0;
                     busy.insert(Pfn(first), n, cached);
@@ -272,6 +292,12 @@ mod tests {
                     let p = plain.remove(&first).unwrap();
                     plain.insert(first + n, p);
                     continue;
+                }
+                6 if plain.contains_key(&first) && plain.contains_key(&(first + n)) => {
+                    busy.swap(Pfn(first), Pfn(first + n));
+                    let (a, b) = (plain[&first], plain[&(first + n)]);
+                    plain.insert(first, b);
+                    plain.insert(first + n, a);
                 }
                 _ => {}
             }

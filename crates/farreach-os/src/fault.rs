@@ -187,6 +187,10 @@ impl Os {
     fn bring_in(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<(), OutOfMemory> {
         self.memory.counts.pt_probes += 1;
         let region = self.region(asid, vpn);
+        if self.request_touched(asid, vpn, &region) {
+            self.spaces[asid.0 as usize].table.update(vpn, |entry| entry.populated = false);
+            return Ok(());
+        }
         if self.superpage_fault(asid, vpn, &region) || self.map_full(asid, vpn, &region, kind) {
             self.daemons_see_fault(asid, vpn, &region);
             return Ok(());
@@ -254,7 +258,7 @@ impl Os {
         if let Some((pfn, was_reserved)) = self.memory.claim(object, page) {
             if was_reserved {
                 self.memory.counts.reservations_honoured += 1;
-                self.count_read(object);
+                self.count_read(object, 1);
             }
             return Ok(pfn);
         }
@@ -267,14 +271,14 @@ impl Os {
             }
         };
         self.memory.fill(object, page, pfn);
-        self.count_read(object);
+        self.count_read(object, 1);
         Ok(pfn)
     }
 
-    /// A file page was read into its frame.
-    pub(crate) fn count_read(&mut self, object: ObjectId) {
+    /// Pages were read into their frames, if they are those of a file.
+    pub(crate) fn count_read(&mut self, object: ObjectId, pages: u64) {
         if self.memory.objects.get(object).kind.is_file() {
-            self.memory.counts.io_bytes += self.memory.page_bytes();
+            self.memory.counts.io_bytes += pages * self.memory.page_bytes();
         }
     }
 }

@@ -11,13 +11,12 @@ use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::event::ThpRule;
 
 impl Os {
-    /// Serves a fault with the largest superpage that fits (LNX-2, LNX-3). Its aligned group lies inside a region of
-    /// anonymous memory, no page of it is mapped or has contents, and there is a free block for it. Shared memory that
+    /// Serves a fault with the largest superpage that fits (LNX-2, LNX-3, SOL-1). Its aligned group lies inside a region, no page of it is mapped or has contents, and there is a free block for it. Shared memory that
     /// has its superpage since a fault of another mapper gets that one.
     pub(super) fn superpage_fault(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
         let request = FrameRequest { asid, vpn, object: region.object, page: region.page_of(vpn) };
         let advice = self.huge_advice(asid, region);
-        let orders = self.placement.superpage_orders(&self.memory, request, advice).to_vec();
+        let orders = self.placement.superpage_orders(&self.memory, region, request, advice).to_vec();
         for order in orders {
             let group = VpnRange { start: vpn.align_down(order.into()), pages: 1 << order };
             if self.shared_superpage(asid, vpn, region, group, order) {
@@ -34,7 +33,7 @@ impl Os {
             }
             let first = region.page_of(region.range.start.max(group.start));
             let page = first.wrapping_sub(region.range.start.max(group.start).0 - group.start.0);
-            let effort = self.placement.effort(advice);
+            let effort = self.placement.effort(advice, order);
             let Some(base) = self.superpage_block(FrameRequest { vpn: group.start, page, ..request }, order, effort)
             else {
                 if self.perforated_fault(asid, vpn, region, group) {
@@ -43,13 +42,9 @@ impl Os {
                 self.memory.counts.superpage_fallbacks += 1;
                 continue;
             };
-            let entry = Entry {
-                label: region.label,
-                attr: attributes(region.prot, false),
-                order,
-                present: true,
-                ..Entry::default()
-            };
+            let cow = self.is_private_file(region);
+            let attr = attributes(region.prot, cow);
+            let entry = Entry { label: region.label, attr, cow, order, present: true, ..Entry::default() };
             let object = self.memory.objects.get_mut(region.object);
             if !object.private {
                 object.superpages.insert(page, order);
@@ -57,6 +52,7 @@ impl Os {
             for part in self.fill_group(asid, group, region) {
                 let pfn = Pfn(base.0 + (part.range.start.0 - group.start.0));
                 self.memory.fill_run(part.object, part.first_page, pfn, part.range.pages);
+                self.count_read(part.object, part.range.pages);
                 self.map_run(asid, part.range, Entry { pfn, label: part.label, populated: true, ..entry });
             }
             self.superpage_came(asid, vpn, group);
@@ -76,6 +72,11 @@ impl Os {
         }
     }
 
+    /// Whether a store to its pages copies them.
+    fn is_private_file(&self, region: &Region) -> bool {
+        !region.shared && self.memory.objects.get(region.object).kind.is_file()
+    }
+
     /// Maps the superpage that shared memory has there already, if no page of its group is mapped in this space.
     fn shared_superpage(&mut self, asid: Asid, vpn: Vpn, region: &Region, group: VpnRange, order: u8) -> bool {
         if !inside(group, region.range) || self.spaces[asid.0 as usize].table.any_in(group) {
@@ -91,8 +92,9 @@ impl Os {
         if !base.0.is_multiple_of(group.pages) || !(1..group.pages).all(follows) {
             return false;
         }
-        let (label, attr) = (region.label, attributes(region.prot, false));
-        let entry = Entry { pfn: base, label, attr, order, present: true, populated: true, ..Entry::default() };
+        let (label, cow) = (region.label, self.is_private_file(region));
+        let attr = attributes(region.prot, cow);
+        let entry = Entry { pfn: base, label, attr, cow, order, present: true, populated: true, ..Entry::default() };
         self.map_run(asid, group, entry);
         self.superpage_came(asid, vpn, group);
         true
@@ -135,7 +137,7 @@ impl Os {
         let request = FrameRequest { asid, vpn, object: region.object, page };
         object.private
             && !object.kind.is_file()
-            && self.placement.collapses_into(&self.memory, request, self.huge_advice(asid, region), order)
+            && self.placement.collapses_into(&self.memory, region, request, self.huge_advice(asid, region), order)
     }
 
     /// After a fault that brought in a base page: queues its group, and scans some groups of the queue if a scan is
@@ -147,7 +149,7 @@ impl Os {
         let wanted = self.memory.objects.get(region.object).private
             && self
                 .placement
-                .superpage_orders(&self.memory, request, self.huge_advice(asid, region))
+                .superpage_orders(&self.memory, region, request, self.huge_advice(asid, region))
                 .contains(&background.order);
         if wanted && inside(group, region.range) {
             self.collapse_queue.push(asid, group.start);
@@ -197,6 +199,10 @@ impl Os {
         let table = &self.spaces[asid.0 as usize].table;
         let pages = table.mapped_in(group);
         let dirty = pages.iter().any(|&vpn| table.get(vpn).is_some_and(|e| e.dirty));
+        if self.placement.split_into(order.into()) > 0 {
+            self.keep_census(asid);
+            self.spaces[asid.0 as usize].table.set_order(group, 0);
+        }
         for &vpn in &pages {
             self.demote(asid, vpn);
         }
@@ -244,13 +250,9 @@ impl Os {
 
     /// As [`Os::move_page`], without reporting it to ranges and hardware.
     pub(super) fn change_frame(&mut self, asid: Asid, vpn: Vpn, to: Pfn) {
-        let region = self.region(asid, vpn);
-        let from = self.spaces[asid.0 as usize].table.update(vpn, |entry| std::mem::replace(&mut entry.pfn, to));
-        let from = from.expect("only mapped pages are moved");
+        let from = self.spaces[asid.0 as usize].table.get(vpn).expect("only mapped pages are moved").pfn;
+        self.reframe(asid, vpn, from, to);
         self.memory.move_frame(from, to);
-        if self.memory.frame_of(region.object, region.page_of(vpn)) == Some(from) {
-            self.memory.rename(region.object, region.page_of(vpn), to);
-        }
         self.memory.counts.gathered_pages += 1;
     }
 }

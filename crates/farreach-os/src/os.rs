@@ -54,6 +54,8 @@ pub struct Os {
     pub(crate) due: u64,
     pub(crate) access_bits: AccessBits,
     pub(crate) access_tally: AccessTally,
+    /// When they worked last.
+    pub(crate) now: u64,
     /// Instructions that take a millisecond.
     pub(crate) ticks_per_ms: u64,
     pub(crate) nfs_prefixes: Vec<String>,
@@ -103,6 +105,7 @@ impl Os {
             due: u64::MAX,
             access_bits: AccessBits::new(params),
             access_tally: AccessTally::default(),
+            now: 0,
             ticks_per_ms: if params.has(TICKS_PER_MS.name) { params.int(TICKS_PER_MS.name) } else { 0 },
             guest: placement.guest_policy().map(|policy| Box::new(Guest::new(policy))),
             refusal: None,
@@ -321,8 +324,9 @@ impl Os {
     fn memory_is_full(&self, e: OutOfMemory) -> String {
         let total = self.memory.alloc.total().map_or(0, |t| t << self.shift);
         let pinned = self.memory.alloc.pinned() << self.shift;
+        let why = self.placement.why_full().map_or(String::new(), |why| format!("{why}; "));
         format!(
-            "out of memory at page {:#x}: {} in use, {} pinned, of {}; give the key 'memory' a larger value or \
+            "out of memory at page {:#x}: {why}{} in use, {} pinned, of {}; give the key 'memory' a larger value or \
              'unlimited'",
             e.vpn.0 << self.shift,
             Bytes(self.memory.resident() << self.shift),

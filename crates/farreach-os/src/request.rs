@@ -2,14 +2,36 @@
 
 use crate::os::Os;
 use crate::page_table::entry::{Entry, attributes};
-use crate::placement::contract::EagerGrant;
-use farreach_types::addr::{Asid, Vpn, VpnRange};
+use crate::placement::contract::{Asked, Asking, EagerGrant};
+use crate::region::Region;
+use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::event::Prot;
 
 impl Os {
     /// The program requested a region of anonymous memory, and none of it is mapped. The policy may give it frames now.
     /// Inaccessible address space (PROT_NONE) is no request for memory.
     pub(super) fn request(&mut self, asid: Asid, range: VpnRange) {
+        self.ask(asid, range, Asking::Call);
+    }
+
+    /// Pages are advised to have superpages. If they are one piece of private memory, that is a request for them.
+    pub(super) fn request_advised(&mut self, asid: Asid, range: VpnRange) {
+        let private = |region: &Region| self.memory.objects.get(region.object).private;
+        let whole = self.spaces[asid.0 as usize].regions.find(range.start);
+        if whole.is_some_and(|region| region.range.and(range) == range && private(region)) {
+            self.ask(asid, range, Asking::Advice);
+        }
+    }
+
+    /// A page is touched that is not mapped. Whether it is mapped now, because it was the first of a request that waited
+    /// for its touch (EGR-1). What is no longer there of the request, or in other regions, is not served.
+    pub(super) fn request_touched(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
+        let Some(range) = self.placement.request_at(asid, vpn) else { return false };
+        self.ask(asid, range.and(region.range), Asking::Touch);
+        self.spaces[asid.0 as usize].table.get(vpn).is_some()
+    }
+
+    fn ask(&mut self, asid: Asid, range: VpnRange, when: Asking) {
         let region = self.region(asid, range.start);
         let (first, end) = (region.page_of(range.start), region.page_of(range.start) + range.pages);
         let object = self.memory.objects.get(region.object);
@@ -18,22 +40,35 @@ impl Os {
         if object.kind.is_file() || region.prot == Prot::NONE || begun {
             return;
         }
-        let blocks = loop {
-            match self.placement.allocate_eagerly(&mut self.memory, asid, range.pages) {
-                EagerGrant::Now(blocks) => break blocks,
-                EagerGrant::Fragmented if self.gather_for(range.pages) => {}
-                EagerGrant::Fragmented => {
+        let asked = Asked { asid, range, when };
+        let (blocks, order) = loop {
+            match self.placement.allocate_eagerly(&mut self.memory, asked) {
+                EagerGrant::Now(blocks) => break (blocks, 0),
+                EagerGrant::Reserved(blocks) => {
+                    let frames = blocks.into_iter().flat_map(|(base, n)| base.0..base.0 + n);
+                    let pages = region.page_of(range.start)..;
+                    return pages
+                        .zip(frames)
+                        .for_each(|(page, pfn)| self.memory.reserve(region.object, page, Pfn(pfn)));
+                }
+                EagerGrant::Superpages(blocks, order) => {
+                    break (blocks.into_iter().map(|base| (base, 1 << order)).collect(), order);
+                }
+                EagerGrant::Fragmented(pages) if self.gather_for(pages) => {}
+                EagerGrant::Fragmented(_) => {
                     self.memory.counts.eager_refused += 1;
                     return;
                 }
             }
         };
-        // RMM15-28: accessed and modified bits are set for all.
+        // RMM15-28: accessed and modified bits are set for all; superpages have been zeroed alone.
+        let dirty = order == 0;
         let entry = Entry {
             label: region.label,
             attr: attributes(region.prot, false),
+            order,
             present: true,
-            dirty: true,
+            dirty,
             populated: true,
             ..Entry::default()
         };
@@ -49,7 +84,8 @@ impl Os {
             counts.eager_requests += 1;
             counts.eager_pages += pages;
             counts.populated_pages += pages;
-            counts.dirty_pages += pages;
+            counts.dirty_pages += if dirty { pages } else { 0 };
+            counts.populated_in_superpages += if order > 0 { pages } else { 0 };
         }
     }
 }

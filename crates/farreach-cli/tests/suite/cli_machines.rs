@@ -340,7 +340,10 @@ fn the_reference_has_every_key() {
 fn keys_of_registries_name_what_is_in_them() {
     for (machine, names) in [
         ("t94/single", "    one of single, superpage, "),
-        ("t94/single", "    one of demand, reservation, navarro, freebsd, two-size, thp, linux, ingens, "),
+        (
+            "t94/single",
+            "    one of demand, reservation, navarro, freebsd, tps, two-size, thp, linux, ingens, hawkeye, ",
+        ),
         ("sv97/softvm", "    one of linear, radix, hashed, clustered, guarded\n"),
     ] {
         let text = farreach(["machines", "--keys", machine]).good().out;

@@ -90,6 +90,13 @@ impl Collapse {
     /// LNX-13, if the group qualifies.
     pub fn look(&self, os: &mut Os, asid: Asid, group: VpnRange, region: &Region, work: &mut Work) -> Outcome {
         work.scanned += group.pages;
+        let outcome = self.attempt(os, asid, group, region, work);
+        work.failed += u64::from(outcome == Outcome::NoBlock);
+        outcome
+    }
+
+    /// As [`Collapse::look`], which counts what is scanned and what fails.
+    pub fn attempt(&self, os: &mut Os, asid: Asid, group: VpnRange, region: &Region, work: &mut Work) -> Outcome {
         if !self.qualifies(os, asid, group) {
             return Outcome::Unfit;
         }
@@ -100,7 +107,6 @@ impl Collapse {
         os.sync_ranges(asid);
         work.copied += os.memory.counts.gathered_pages - before.0;
         work.zeroed += os.memory.counts.zeroed_pages - before.1;
-        work.failed += u64::from(!collapsed);
         if collapsed { Outcome::Collapsed } else { Outcome::NoBlock }
     }
 }

@@ -1,11 +1,12 @@
-//! The daemon of Linux that collapses base pages into superpages (LNX-10 to LNX-13).
+//! The daemon of Linux that collapses base pages into superpages (LNX-10 to LNX-13), and that of Trident, which tries
+//! larger ones first (TRI-2).
 
 use super::collapse::{Collapse, Outcome, Work};
 use super::contract::Daemon;
 use super::ring::Ring;
 use crate::os::Os;
 use crate::region::Region;
-use farreach_types::addr::{Asid, Vpn};
+use farreach_types::addr::{Asid, Vpn, VpnRange};
 
 /// How it works (LNX-10). Times are in instructions.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct Settings {
     pub sleep: u64,
     /// From a failed allocation to the next wake.
     pub alloc_sleep: u64,
+    /// Larger superpages that are tried first, where they fit (TRI-2).
+    pub large: Option<Collapse>,
 }
 
 /// See the module.
@@ -27,11 +30,13 @@ pub(crate) struct Khugepaged {
     due: u64,
     wakes: u64,
     work: Work,
+    /// Larger superpages that it made.
+    large: u64,
 }
 
 impl Khugepaged {
     pub fn new(settings: Settings) -> Khugepaged {
-        Khugepaged { settings, ring: Ring::default(), due: u64::MAX, wakes: 0, work: Work::default() }
+        Khugepaged { settings, ring: Ring::default(), due: u64::MAX, wakes: 0, work: Work::default(), large: 0 }
     }
 
     fn enter(&mut self, asid: Asid) {
@@ -48,12 +53,39 @@ impl Khugepaged {
         let collapse = self.settings.collapse;
         while left > 0 {
             let Some((asid, group, region)) = self.ring.next(os, &collapse, &mut begun) else { break };
+            let group = self.largest(group, &region);
+            self.ring.go_on_from(group.end());
             left = left.saturating_sub(group.pages);
-            if collapse.look(os, asid, group, &region, &mut self.work) == Outcome::NoBlock {
+            self.work.scanned += group.pages;
+            if !self.look(os, asid, group, &region) {
+                self.work.failed += 1;
                 return false;
             }
         }
         true
+    }
+
+    /// The group of the larger superpage, if one begins with this group and fits.
+    fn largest(&self, group: VpnRange, region: &Region) -> VpnRange {
+        let large = self.settings.large.map(|large| VpnRange { start: group.start, pages: large.pages() });
+        let fits = |all: &VpnRange| group.start.0.is_multiple_of(all.pages) && all.and(region.range) == *all;
+        large.filter(fits).unwrap_or(group)
+    }
+
+    /// The larger superpage, if this is a group of that size (TRI-2); else the groups in it one by one. False: one of
+    /// them qualifies, and there was no block.
+    fn look(&mut self, os: &mut Os, asid: Asid, group: VpnRange, region: &Region) -> bool {
+        let (small, work) = (self.settings.collapse, &mut self.work);
+        if let Some(large) = self.settings.large.filter(|large| large.pages() == group.pages)
+            && large.attempt(os, asid, group, region, work) == Outcome::Collapsed
+        {
+            self.large += 1;
+            return true;
+        }
+        (0..group.pages / small.pages()).all(|i| {
+            let part = VpnRange { start: Vpn(group.start.0 + i * small.pages()), pages: small.pages() };
+            small.attempt(os, asid, part, region, work) != Outcome::NoBlock
+        })
     }
 }
 
@@ -89,12 +121,14 @@ impl Daemon for Khugepaged {
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let Work { scanned, failed, copied, zeroed } = self.work;
-        vec![
+        let large = self.settings.large.map(|_| ("khugepaged_large", self.large));
+        let all = [
             ("khugepaged_wakes", self.wakes),
             ("khugepaged_scanned_ptes", scanned),
             ("khugepaged_no_block", failed),
             ("khugepaged_copied_pages", copied),
             ("khugepaged_zeroed_pages", zeroed),
-        ]
+        ];
+        all.into_iter().chain(large).collect()
     }
 }

@@ -53,6 +53,7 @@ impl Os {
     /// It is this late now: does the work that is due. Daemons that are due together run in the order of their times,
     /// then in that of the policy. Changes for the hardware are in [`Os::take_changes`].
     pub fn advance(&mut self, now: u64) {
+        self.now = now;
         let mut daemons = std::mem::take(&mut self.daemons);
         while let Some(next) = daemons.iter_mut().min_by_key(|daemon| daemon.due()).filter(|next| next.due() <= now) {
             next.run(self, now);

@@ -50,6 +50,13 @@ impl Ring {
         };
     }
 
+    /// The process whose turn it is goes on from this page.
+    pub fn go_on_from(&mut self, page: Vpn) {
+        if let Some((_, from)) = &mut self.at {
+            *from = page;
+        }
+    }
+
     /// The next group; the cursor is behind it then. `None` at the end of the ring if `begun`, which is set when the
     /// first process has its turn: a wake passes the beginning once.
     pub fn next(&mut self, os: &Os, collapse: &Collapse, begun: &mut bool) -> Option<(Asid, VpnRange, Region)> {

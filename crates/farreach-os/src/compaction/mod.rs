@@ -1,20 +1,43 @@
 //! Compaction (F-14, RMM15-31, DS13-13): pages are copied elsewhere, so that free memory lies together. On demand,
-//! until one block is free, or in the background, when free memory is fragmented. [`mover`] chooses the pages and their
-//! new frames.
+//! until one block is free, or in the background, when free memory is fragmented. A way to do it is one file here, after
+//! the contract in [`contract`], and one line in [`WAYS`]. [`mover`] moves the pages.
 
-mod mover;
+pub(crate) mod contract;
+mod direct;
+mod exchange;
+mod full;
+pub(crate) mod mover;
+mod none;
+mod partial;
 pub(crate) mod policy;
+mod smart;
 
 use crate::os::Os;
+use contract::{CompactionKind, When};
 use farreach_types::counts::CompactionUse;
-use policy::{Plan, When};
+use policy::Plan;
+
+/// All ways to compact memory. A new way is one file and one line here.
+const WAYS: &[&CompactionKind] = &[&none::NONE, &direct::DIRECT, &partial::PARTIAL, &full::FULL, &smart::SMART];
+
+/// The way of this name.
+fn way(name: &str) -> &'static CompactionKind {
+    WAYS.iter().copied().find(|way| way.name == name).expect("the key allows no other")
+}
+
+/// Free blocks of 2 MB that came beside a request for more, with which it ends (TRI-3).
+const ENOUGH: u64 = 512;
+/// log2 of their bytes.
+const HUGE: u32 = 21;
 
 impl Os {
     /// The clock of background compaction. It ticks when the system starts, serves a page fault, or follows an event.
     #[inline]
     pub(crate) fn tick(&mut self) {
         if let Some(order) = self.compaction.woken.take() {
-            self.run_compaction(Plan { order, sweep: false, blocks: 1, ..self.compaction.plan });
+            // It copies no more pages than a run in the background.
+            let pages = self.compaction.plan.pages;
+            self.run_compaction(Plan { pages, ..Plan::for_request(order, false) });
         }
         if self.compaction.when == When::Background {
             let compaction = &mut self.compaction;
@@ -70,11 +93,27 @@ impl Os {
         if self.compaction.backoff.skips() {
             return false;
         }
-        let done = self.run_compaction(Plan { order, sweep: false, pages: u64::MAX, blocks: 1 }) > 0;
+        let plan = Plan::for_request(order, self.compaction.way.begins_blindly(order));
+        let huge = HUGE.saturating_sub(self.shift);
+        let before = self.free_blocks(huge);
+        let mut done = false;
+        for _ in 0..self.compaction.way.rounds(order) {
+            done = self.run_compaction(plan) > 0;
+            if done || self.free_blocks(huge) > before + ENOUGH {
+                break;
+            }
+        }
         self.compaction.backoff.outcome(done);
         self.memory.counts.compactions += u64::from(done);
         self.memory.counts.compactions_failed += u64::from(!done);
         done
+    }
+
+    /// Free blocks of this order and larger ones, in blocks of it.
+    fn free_blocks(&self, order: u32) -> u64 {
+        self.memory.free_memory().map_or(0, |free| {
+            (order..).zip(free.blocks.iter().skip(order as usize)).map(|(o, n)| n << (o - order)).sum()
+        })
     }
 
     /// Makes a free block for a request that found memory fragmented. False if that failed or did not reduce

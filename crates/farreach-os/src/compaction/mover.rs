@@ -1,15 +1,16 @@
 //! The frames that move, and their new places. As in Linux, two scanners move towards each other through the blocks of
 //! memory. One empties blocks, the other fills free frames of the blocks that stay.
 //!
-//! In a *sweep* both go by address: everything movable goes up, so that memory below becomes free. Otherwise a block is
-//! emptied only if it becomes wholly free, blocks with the fewest pages first. The pages go to blocks that cannot
-//! become free or have the most pages. A block that cannot be emptied as a whole is left alone.
+//! Which blocks these are, and in which order, is said by the [way](super::contract::Way). In a *sweep* both go by
+//! address: everything movable goes up, so that memory below becomes free. Otherwise a block that cannot be emptied as a
+//! whole is left alone, or as soon as that is found.
 //!
 //! An *extent* moves as a whole: a range (RMM15-1), a superpage, or one page. So compaction never splits contiguous
 //! memory. These stay where they are: extents larger than a block; pages that are mapped more than once, or not at all;
 //! pages in a direct segment; frames that are set aside, reserved or kept for a process; objects whose frames were
 //! chosen by a reservation.
 
+use super::contract::Survey;
 use super::policy::Plan;
 use crate::bits;
 use crate::contract::What;
@@ -47,7 +48,7 @@ struct Extent {
 }
 
 /// The page mapped to each frame that has exactly one mapping and may move.
-type Owners = HashMap<u64, (Asid, Vpn), FixedState>;
+pub(crate) type Owners = HashMap<u64, (Asid, Vpn), FixedState>;
 
 /// Pieces of memory to fill, in order, and for each length and alignment of extents the piece reached.
 struct TargetBlocks {
@@ -63,13 +64,24 @@ struct TargetBlocks {
     filled: Vec<bool>,
 }
 
+impl TargetBlocks {
+    fn new(survey: &Survey, pieces: Vec<u64>) -> TargetBlocks {
+        let none = vec![false; survey.pieces() as usize];
+        let next = HashMap::default();
+        TargetBlocks { order: survey.piece, pieces, next, room: 0, emptied: none.clone(), filled: none }
+    }
+}
+
 impl Os {
     /// One run. The old frames are free after [`Memory::release_freed`](crate::memory::Memory::release_freed).
     pub(super) fn move_together(&mut self, plan: &Plan) -> Moved {
         let mut moved = Moved::default();
         let Some(total) = self.memory.alloc.total() else { return moved };
         let mut owners = self.owners(total);
-        let (blocks, mut targets) = self.lay_out(plan, total, &owners);
+        let survey = self.survey(plan.order, total, &owners);
+        let way = &mut self.compaction.way;
+        let layout = if plan.is_request() { way.for_request(&survey) } else { way.in_background(&survey) };
+        let (blocks, mut targets) = (layout.empty, TargetBlocks::new(&survey, layout.fill));
         let mut touched: Vec<Asid> = Vec::new();
         for block in blocks {
             if moved.blocks == plan.blocks {
@@ -83,7 +95,10 @@ impl Os {
             if targets.filled[pieces.clone()].contains(&true) {
                 continue;
             }
-            let Some(mut extents) = self.extents(&owners, first..end, plan, 1 << targets.order) else { continue };
+            let (mut extents, mut clears) = self.extents(&owners, first..end, plan, 1 << targets.order);
+            if !clears && !plan.blindly {
+                continue;
+            }
             if extents.iter().map(|u| u.frames).sum::<u64>() > plan.pages - moved.pages {
                 break;
             }
@@ -96,7 +111,8 @@ impl Os {
                     Some(to) => found.push((extent, to)),
                     None => {
                         moved.stayed += u64::from(extent.frames > 1);
-                        if !plan.sweep {
+                        clears &= plan.sweep;
+                        if !plan.sweep && !plan.blindly {
                             found.drain(..).for_each(|(extent, to)| self.memory.alloc.free_run(to, extent.frames));
                             break;
                         }
@@ -107,7 +123,7 @@ impl Os {
                 targets.emptied[pieces].fill(false);
                 continue;
             }
-            moved.blocks += 1;
+            moved.blocks += u64::from(clears);
             for (extent, to) in found {
                 targets.filled[(to.0 >> targets.order) as usize] = true;
                 moved.pages += extent.frames;
@@ -131,7 +147,8 @@ impl Os {
         moved
     }
 
-    fn owners(&self, total: u64) -> Owners {
+    /// The pages whose frames below `total` may move.
+    pub(crate) fn owners(&self, total: u64) -> Owners {
         let mut owners = Owners::default();
         for (i, space) in self.spaces.iter().enumerate() {
             for region in space.regions.iter() {
@@ -153,47 +170,19 @@ impl Os {
         owners
     }
 
-    /// The blocks to empty and the pieces to fill, in order.
-    fn lay_out(&self, plan: &Plan, total: u64, owners: &Owners) -> (Vec<u64>, TargetBlocks) {
-        let order = plan.order.min(GRANULE);
-        let pieces = total.div_ceil(1 << order);
-        let size = |piece: u64| (total - (piece << order)).min(1 << order);
-        let taken: Vec<u64> = (0..pieces).map(|p| size(p) - self.free_frames(p << order, size(p))).collect();
+    /// What is known of memory in blocks of `2^order`.
+    fn survey(&self, order: u32, total: u64, owners: &Owners) -> Survey {
+        let piece = order.min(GRANULE);
+        let pieces = total.div_ceil(1 << piece);
+        let size = |at: u64| (total - (at << piece)).min(1 << piece);
+        let taken: Vec<u64> = (0..pieces).map(|p| size(p) - self.free_frames(p << piece, size(p))).collect();
         let mut movable = vec![0; pieces as usize];
         for frame in owners.keys().copied().chain(self.memory.others().iter()) {
-            movable[(frame >> order) as usize] += 1;
+            movable[(frame >> piece) as usize] += 1;
         }
-        let up = plan.order - order;
-        let sum = |of: &[u64], block: u64| {
-            of[(block << up) as usize..((block + 1) << up).min(pieces) as usize].iter().sum::<u64>()
-        };
-        let blocks = total.div_ceil(1 << plan.order);
-        // Whether a block becomes free when everything movable leaves it.
-        let clears = |block: u64| (block + 1) << plan.order <= total && sum(&taken, block) == sum(&movable, block);
-        let (mut empty, mut fill): (Vec<u64>, Vec<u64>);
-        if plan.sweep {
-            empty = (0..blocks).filter(|&b| sum(&movable, b) > 0).collect();
-            fill = (0..pieces).rev().filter(|&p| taken[p as usize] < size(p)).collect();
-        } else {
-            // A full block is as good as a free one, and not worth copying.
-            empty = (0..blocks).filter(|&b| clears(b) && (1..1 << plan.order).contains(&sum(&taken, b))).collect();
-            empty.sort_by_key(|&b| (sum(&taken, b), b));
-            let worth = |p: u64| taken[p as usize] < size(p) && (taken[p as usize] > 0 || up > 0);
-            fill = (0..pieces).filter(|&p| worth(p)).collect();
-            fill.sort_by_key(|&p| (clears(p >> up), Reverse(taken[p as usize]), Reverse(p)));
-        }
-        let none = vec![false; pieces as usize];
-        (
-            empty,
-            TargetBlocks {
-                order,
-                pieces: fill,
-                next: HashMap::default(),
-                room: 0,
-                emptied: none.clone(),
-                filled: none,
-            },
-        )
+        let is_pinned = |block: u64| !self.memory.alloc.is_open(block << order..((block + 1) << order).min(total));
+        let pinned = (0..total.div_ceil(1 << order)).map(is_pinned).collect();
+        Survey { order, piece, total, taken, movable, pinned, now: self.now }
     }
 
     /// Whether nothing is free above the block that ends at `end`, which ends a sweep.
@@ -205,14 +194,18 @@ impl Os {
         !targets.pieces.get(targets.room).is_some_and(|&piece| above(piece))
     }
 
+    fn is_free(&self, frame: u64) -> bool {
+        self.memory.alloc.free_of(frame / 64) >> (frame % 64) & 1 == 1
+    }
+
     fn free_frames(&self, first: u64, frames: u64) -> u64 {
         let free = |(word, at, n)| (self.memory.alloc.free_of(word) & bits::mask(at, n)).count_ones();
         bits::groups(first, frames, 64).map(|group| u64::from(free(group))).sum()
     }
 
-    /// The extents that have a frame in a block, none larger than `most`. `None` if it would not become free without
-    /// them, outside sweeps.
-    fn extents(&self, owners: &Owners, block: std::ops::Range<u64>, plan: &Plan, most: u64) -> Option<Vec<Extent>> {
+    /// The extents that have a frame in a block, none larger than `most`, and whether it becomes free without them (in
+    /// sweeps, what can). Outside sweeps those up to the first frame that stays.
+    fn extents(&self, owners: &Owners, block: std::ops::Range<u64>, plan: &Plan, most: u64) -> (Vec<Extent>, bool) {
         let mut extents = Vec::new();
         let mut frame = block.start;
         while frame < block.end {
@@ -220,12 +213,12 @@ impl Os {
             let extent = if here { self.extent(owners, frame, most) } else { None };
             match extent {
                 Some(extent) => frame = extent.first + extent.frames,
-                None if here && !plan.sweep => return None,
+                None if !plan.sweep && (here || plan.blindly && !self.is_free(frame)) => return (extents, false),
                 None => frame += 1,
             }
             extents.extend(extent);
         }
-        Some(extents)
+        (extents, true)
     }
 
     /// The extent of a frame, if it may move.

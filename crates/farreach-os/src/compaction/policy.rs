@@ -1,18 +1,20 @@
 //! When memory is compacted: the keys, the task of a run, and the counters.
 
+use super::contract::{CompactionKind, Way, When};
+use super::{WAYS, way};
 use crate::memory::Memory;
 use farreach_types::addr::Bytes;
 use farreach_types::counts::CompactionUse;
 use farreach_types::params::{Allowed, Key, Params};
 
-const COMPACTION: Key = Key {
+pub(crate) const COMPACTION: Key = Key {
     name: "compaction",
     default: "none",
-    allowed: Allowed::OneOf(&["none", "direct", "partial", "full"]),
-    about: "copying pages together (F-14): never, when there is no free block, or in the background: some blocks, or \
-            all of memory",
+    allowed: Allowed::OneOf(&NAMES),
+    about: "copying pages together (F-14): never; when there is no free block: the block with the fewest pages, or \
+            (smart) with the most free frames; or in the background: some blocks, or all of memory",
 };
-const BLOCK: Key = Key {
+pub(super) const BLOCK: Key = Key {
     name: "compaction_block",
     default: "2M",
     allowed: Allowed::PageSize { min: 4096, max: 1 << 30 },
@@ -30,29 +32,37 @@ const EVERY: Key = Key {
     allowed: Allowed::Int { min: 0, max: u64::MAX },
     about: "page faults and events of programs between two looks at free memory, the first at the start; 0: no other",
 };
-const PAGES: Key = Key {
+pub(super) const PAGES: Key = Key {
     name: "compaction_pages",
     default: "4096",
     allowed: Allowed::Int { min: 1, max: 1 << 40 },
     about: "base pages that one run of partial compaction copies at most",
 };
 
+pub(super) const PAUSE: Key = Key {
+    name: "compaction_pause_ms",
+    default: "120000",
+    allowed: Allowed::Int { min: 0, max: 1 << 40 },
+    about: "milliseconds for which smart compaction leaves a block alone that it tried (TRI-3); for good without \
+            ticks_per_ms",
+};
+
+/// The names of all ways.
+const NAMES: [&str; WAYS.len()] = {
+    let mut names = [""; WAYS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = WAYS[at].name;
+        at += 1;
+    }
+    names
+};
+
 /// All keys of compaction.
-pub const KEYS: &[&Key] = &[&COMPACTION, &BLOCK, &THRESHOLD, &EVERY, &PAGES];
+pub const KEYS: &[&Key] = &[&COMPACTION, &BLOCK, &THRESHOLD, &EVERY, &PAGES, &PAUSE];
 
 /// Runs without gain make the next ones rarer, up to one in 2^6.
 const DEFER: u32 = 6;
-
-/// When to compact.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum When {
-    /// Never.
-    Never,
-    /// There is no free block for a request.
-    Demand,
-    /// Free memory was found to be fragmented.
-    Background,
-}
 
 /// Counts runs without gain, and leaves out further runs after them.
 #[derive(Default)]
@@ -80,6 +90,8 @@ impl Backoff {
 pub(crate) struct Compaction {
     /// When to compact.
     pub when: When,
+    /// How.
+    pub way: Box<dyn Way>,
     /// The task of a run in the background.
     pub plan: Plan,
     /// Fragmentation above which a run in the background starts.
@@ -100,11 +112,7 @@ impl Compaction {
     /// From the keys. The error names key, value and what is allowed.
     pub fn new(params: &Params, memory: &Memory) -> Result<Compaction, String> {
         let text = params.text(COMPACTION.name);
-        let (when, allocators) = match text {
-            "none" => (When::Never, &["fifo", "buddy", "colouring"][..]),
-            "direct" => (When::Demand, &["fifo", "buddy"][..]),
-            _ => (When::Background, &["buddy"][..]),
-        };
+        let CompactionKind { when, allocators, build, .. } = *way(text);
         let allocator = params.text("allocator");
         if !allocators.contains(&allocator) {
             let allowed = allocators.join(" or ");
@@ -124,13 +132,14 @@ impl Compaction {
                 buddy.max_order()
             ));
         }
-        let full = text == "full";
-        let budget = if full { u64::MAX } else { params.int(PAGES.name) };
+        let way = build(params);
+        let plan = Plan { order, sweep: way.sweeps(), blindly: false, pages: way.budget(), blocks: u64::MAX };
         let used =
             CompactionUse { order, at_start: memory.free_memory().unwrap_or_default(), ..CompactionUse::default() };
         Ok(Compaction {
             when,
-            plan: Plan { order, sweep: full, pages: budget, blocks: u64::MAX },
+            way,
+            plan,
             threshold: params.number(THRESHOLD.name),
             every: params.int(EVERY.name),
             woken: None,
@@ -146,10 +155,24 @@ impl Compaction {
 pub(crate) struct Plan {
     /// log2 of the frames of a block.
     pub order: u32,
-    /// By address, over all of memory; otherwise the least that frees whole blocks.
+    /// By address, over all of memory.
     pub sweep: bool,
+    /// What cannot move is found when its turn comes.
+    pub blindly: bool,
     /// Pages to copy at most.
     pub pages: u64,
     /// Blocks to empty at most.
     pub blocks: u64,
+}
+
+impl Plan {
+    /// One block for a request.
+    pub fn for_request(order: u32, blindly: bool) -> Plan {
+        Plan { order, sweep: false, blindly, pages: u64::MAX, blocks: 1 }
+    }
+
+    /// Whether it is for a request.
+    pub fn is_request(&self) -> bool {
+        self.blocks == 1
+    }
 }

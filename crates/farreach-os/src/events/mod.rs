@@ -83,6 +83,7 @@ impl Os {
                     self.put(asid, Region { advice, ..region });
                 }
                 if advice == HugeAdvice::Huge {
+                    self.request_advised(asid, range);
                     self.daemons_see_advice(asid, range);
                 }
             }

@@ -141,6 +141,12 @@ impl Memory {
         self.reservations.take(object, page)
     }
 
+    /// As [`Memory::take_held`], for a page that nothing asked for: its group becomes a superpage.
+    pub fn fill_held(&mut self, object: ObjectId, page: u64) -> Option<Pfn> {
+        self.reservations.clock(self.counts.page_faults);
+        self.reservations.fill(object, page)
+    }
+
     /// Breaks up a reservation that has an unused extent of this size (NAV-6, FBR-6). False if there is none.
     pub fn preempt(&mut self, size: usize) -> bool {
         let Some(base) = self.reservations.victim(size) else { return false };
@@ -230,6 +236,19 @@ impl Memory {
         self.alloc.take_zeroed(to, 1);
         self.others.insert(to.0..to.0 + 1);
         self.freed.push((from.0, 1));
+    }
+
+    /// Contents and mappings of two busy frames change places. The caller updates page tables and objects.
+    pub fn swap_frames(&mut self, one: Pfn, other: Pfn) {
+        self.busy.swap(one, other);
+    }
+
+    /// As [`Memory::swap_frames`], where the second is a frame of another program.
+    pub fn swap_with_other(&mut self, one: Pfn, other: Pfn) {
+        let there = self.others.remove(other.0..other.0 + 1);
+        debug_assert!(there, "{other:?} is no movable frame");
+        self.busy.move_to(one, other);
+        self.others.insert(one.0..one.0 + 1);
     }
 
     /// Ends the oldest reservation: its frame becomes free. False if there is none.

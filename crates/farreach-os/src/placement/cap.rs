@@ -16,15 +16,15 @@
 use super::contract::{CollapsePolicy, FrameRequest, Placement, PlacementKind};
 use super::thp::{EVERY, GROUPS, NONE, SHMEM, SHMEM_SIZE, SIZE, SIZES, THP, THP_KIND};
 use crate::memory::Memory;
-use crate::region::HugeAdvice;
+use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::Pfn;
 use farreach_types::params::{Allowed, Key, PAGE_SIZE, Params};
 
-const ALLOCATOR: Key = Key {
+pub(super) const ALLOCATOR: Key = Key {
     name: "allocator",
     default: "buddy",
     allowed: Allowed::OneOf(&["buddy"]),
-    about: "the frame allocator: placement needs the blocks of the buddy allocator (CAP-1)",
+    about: "the frame allocator: the policy needs the blocks of the buddy allocator",
 };
 
 /// Registry entry.
@@ -211,8 +211,8 @@ impl Placement for Cap {
         aimed.or_else(|| memory.alloc_block(order))
     }
 
-    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
-        self.thp.superpage_orders(memory, request, advice)
+    fn superpage_orders(&self, memory: &Memory, region: &Region, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
+        self.thp.superpage_orders(memory, region, request, advice)
     }
 
     fn merges_neighbours(&self) -> bool {

@@ -6,7 +6,7 @@ use crate::background::contract::Daemon;
 use crate::memory::Memory;
 use crate::object::ObjectId;
 use crate::region::{HugeAdvice, Region};
-use farreach_types::addr::{Asid, Pfn, Vpn};
+use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::params::{Key, Params};
 
 /// A page that needs a frame.
@@ -50,9 +50,9 @@ pub trait Placement: Send {
         Ok(())
     }
 
-    /// A request of a process for anonymous memory, at the moment it is made (RMM15-23).
-    fn allocate_eagerly(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> EagerGrant {
-        let _ = (memory, asid, pages);
+    /// A request of a process for anonymous memory, at the moment it is made (RMM15-23, WIN-1).
+    fn allocate_eagerly(&mut self, memory: &mut Memory, asked: Asked) -> EagerGrant {
+        let _ = (memory, asked);
         EagerGrant::Now(Vec::new())
     }
 
@@ -63,16 +63,34 @@ pub trait Placement: Send {
         false
     }
 
-    /// Superpages that a fault in this memory with this advice may bring in, largest first, as log2 of their base
-    /// pages. Only anonymous memory can have them.
-    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
-        let _ = (memory, request, advice);
+    /// Why a page got no frame though others are free, if that was so.
+    fn why_full(&self) -> Option<String> {
+        None
+    }
+
+    /// A request that waits for its first touch, and has this page (EGR-1). It is asked for once.
+    fn request_at(&mut self, asid: Asid, vpn: Vpn) -> Option<VpnRange> {
+        let _ = (asid, vpn);
+        None
+    }
+
+    /// Superpages that a fault in this region with this advice may bring in, largest first, as log2 of their base
+    /// pages.
+    fn superpage_orders(&self, memory: &Memory, region: &Region, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
+        let _ = (memory, region, request, advice);
         &[]
     }
 
     /// Whether the background may collapse base pages of this memory into superpages of this size.
-    fn collapses_into(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice, order: u8) -> bool {
-        self.superpage_orders(memory, request, advice).contains(&order)
+    fn collapses_into(
+        &self,
+        memory: &Memory,
+        region: &Region,
+        request: FrameRequest,
+        advice: HugeAdvice,
+        order: u8,
+    ) -> bool {
+        self.superpage_orders(memory, region, request, advice).contains(&order)
     }
 
     /// A free block for a superpage. `request` is its first page.
@@ -88,10 +106,18 @@ pub trait Placement: Send {
         None
     }
 
-    /// What is done for a superpage at a fault in memory with this advice, if there is no free block (LNX-5).
-    fn effort(&self, advice: HugeAdvice) -> Effort {
-        let _ = advice;
+    /// What is done for a superpage of `2^order` pages at a fault in memory with this advice, if there is no free block
+    /// (LNX-5).
+    fn effort(&self, advice: HugeAdvice, order: u8) -> Effort {
+        let _ = (advice, order);
         Effort::Configured
+    }
+
+    /// log2 of the pages of the parts into which a superpage of `2^order` is split. Such parts are copied whole when one
+    /// is made of them (TRI-2).
+    fn split_into(&self, order: u32) -> u32 {
+        let _ = order;
+        0
     }
 
     /// log2 of the pages that a fault of a load or fetch in a file maps around it, all of which are taken to be in
@@ -172,6 +198,13 @@ pub trait Placement: Send {
         None
     }
 
+    /// How many pages of a group of `2^order` in a reservation faults must bring in before the others are filled with
+    /// zeros and all of it becomes a superpage (OS-TPS-2, QKS-1). `None`: all, for every order.
+    fn fills_at(&self, order: u32) -> Option<u64> {
+        let _ = order;
+        None
+    }
+
     /// Whether fork gives both processes new objects for their private memory, without reservations and with none of
     /// the pages that are shared now (FBR-10).
     fn forks_objects(&self) -> bool {
@@ -232,14 +265,40 @@ pub struct Moved {
     pub order: u8,
 }
 
+/// A request for anonymous memory of which nothing is mapped.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Whose it is.
+    pub asid: Asid,
+    /// Its pages.
+    pub range: VpnRange,
+    /// When.
+    pub when: Asking,
+}
+
+/// What brings a request to the policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asking {
+    /// The program's call for memory.
+    Call,
+    /// Memory is advised to have superpages (MADV_HUGEPAGE).
+    Advice,
+    /// A page of a request that the policy let wait is touched ([`Placement::request_at`]).
+    Touch,
+}
+
 /// A policy's answer to a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EagerGrant {
     /// First frame and number of each block, in page order. There may be fewer frames than pages; the other pages get
     /// theirs when they are touched.
     Now(Vec<(Pfn, u64)>),
-    /// There is enough memory, but it is too fragmented.
-    Fragmented,
+    /// As before, but frames are held back for the pages, which are mapped when they are touched (EGR-1).
+    Reserved(Vec<(Pfn, u64)>),
+    /// First frames of superpages of `2^order` pages, which are the whole request.
+    Superpages(Vec<Pfn>, u8),
+    /// There may be enough memory, but not in blocks of this many pages.
+    Fragmented(u64),
 }
 
 /// A policy as the registry knows it.

@@ -1,10 +1,10 @@
 //! Eager paging (RMM15-23 to RMM15-27): a request for anonymous memory gets its frames at once, in the largest free
 //! blocks, so that it becomes few ranges.
 
-use super::contract::{EagerGrant, FrameRequest, Placement, PlacementKind};
+use super::contract::{Asked, Asking, EagerGrant, FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
 use crate::ranges::policy::RANGES;
-use farreach_types::addr::{Asid, Bytes, Pfn};
+use farreach_types::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
 use farreach_types::params::{Allowed, Key, Params};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -33,6 +33,13 @@ const FRAGMENTATION: Key = Key {
     allowed: Allowed::Number { min: 0.0, max: 1.0 },
     about: "share of free memory in blocks too small for a request above which it waits for its touches (AMB-84)",
 };
+const AT: Key = Key {
+    name: "eager_at",
+    default: "request",
+    allowed: Allowed::OneOf(&["request", "touch", "reserve"]),
+    about: "when a request gets its frames: at once; at the first touch of any of its pages; or at once, but held back \
+            for pages that are mapped and zeroed when they are touched (EGR-1)",
+};
 const CARVE: Key = Key {
     name: "carve",
     default: "false",
@@ -52,11 +59,22 @@ const CHUNK: Key = Key {
 pub const EAGER: PlacementKind = PlacementKind {
     name: "eager",
     about: "eager paging: frames for a request when it is made, in the largest blocks of a buddy allocator",
-    keys: &[&ON, &ALLOCATOR, &MAX_ORDER, &THRESHOLD, &FRAGMENTATION, &CARVE, &CHUNK],
+    keys: &[&ON, &ALLOCATOR, &MAX_ORDER, &THRESHOLD, &FRAGMENTATION, &CARVE, &CHUNK, &AT],
     build,
 };
 
+/// When a request gets its frames (EGR-1).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Request,
+    Touch,
+    Reserve,
+}
+
 struct Eager {
+    at: At,
+    /// Requests that nothing has touched, by process and first page: their numbers of pages.
+    waiting: BTreeMap<(Asid, Vpn), u64>,
     threshold: u64,
     fragmentation: f64,
     carve: bool,
@@ -73,7 +91,14 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
         let (chunk, page) = (Bytes(chunk), Bytes(page));
         return Err(format!("chunk = {chunk} is not allowed: chunk must be a multiple of page_size, {page}"));
     }
+    let at = match params.text(AT.name) {
+        "touch" => At::Touch,
+        "reserve" => At::Reserve,
+        _ => At::Request,
+    };
     Ok(Box::new(Eager {
+        at,
+        waiting: BTreeMap::new(),
         chunk: chunk / page,
         left: BTreeMap::new(),
         threshold: params.int(THRESHOLD.name),
@@ -87,11 +112,40 @@ impl Placement for Eager {
         memory.alloc_frame(request.vpn)
     }
 
-    fn allocate_eagerly(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> EagerGrant {
-        if pages < self.chunk { self.out_of_chunks(memory, asid, pages) } else { self.largest_blocks(memory, pages) }
+    fn allocate_eagerly(&mut self, memory: &mut Memory, asked: Asked) -> EagerGrant {
+        let Asked { asid, range, when } = asked;
+        match (self.at, when) {
+            (_, Asking::Advice) => return EagerGrant::Now(Vec::new()),
+            (At::Touch, Asking::Call) => {
+                self.wait(asid, range);
+                return EagerGrant::Now(Vec::new());
+            }
+            _ => {}
+        }
+        let pages = range.pages;
+        let grant = if pages < self.chunk {
+            self.out_of_chunks(memory, asid, pages)
+        } else {
+            self.largest_blocks(memory, pages)
+        };
+        match grant {
+            EagerGrant::Now(blocks) if self.at == At::Reserve => EagerGrant::Reserved(blocks),
+            grant => grant,
+        }
+    }
+
+    fn request_at(&mut self, asid: Asid, vpn: Vpn) -> Option<VpnRange> {
+        let (&(of, start), &pages) = self.waiting.range(..=(asid, vpn)).next_back()?;
+        let range = VpnRange { start, pages };
+        if of != asid || !range.contains(vpn) {
+            return None;
+        }
+        self.waiting.remove(&(of, start));
+        Some(range)
     }
 
     fn release_kept(&mut self, memory: &mut Memory, asid: Option<Asid>) -> bool {
+        self.waiting.retain(|(of, _), _| asid != Some(*of));
         let whose: Vec<Asid> = self.left.keys().copied().filter(|a| asid.is_none_or(|asid| asid == *a)).collect();
         let mut any = false;
         for (base, pages) in whose.iter().filter_map(|asid| self.left.remove(asid)).flatten() {
@@ -105,6 +159,15 @@ impl Placement for Eager {
 }
 
 impl Eager {
+    /// Notes a request until its first touch. What was there before is gone.
+    fn wait(&mut self, asid: Asid, range: VpnRange) {
+        let overlaps = |(of, start): &(Asid, Vpn), pages: &mut u64| {
+            *of == asid && VpnRange { start: *start, pages: *pages }.overlaps(&range)
+        };
+        self.waiting.retain(|key, pages| !overlaps(key, pages));
+        self.waiting.insert((asid, range.start), range.pages);
+    }
+
     /// A request of the system: of the program, or of its allocator for a chunk.
     fn largest_blocks(&self, memory: &mut Memory, pages: u64) -> EagerGrant {
         if pages < self.threshold {
@@ -112,7 +175,7 @@ impl Eager {
         }
         let buddy = memory.alloc.blocks_mut().expect("the key 'allocator' allows no other");
         if buddy.fragmentation_index(pages) > self.fragmentation {
-            return EagerGrant::Fragmented;
+            return EagerGrant::Fragmented(pages);
         }
         let got = if self.carve { buddy.eager_from_next_larger(pages) } else { buddy.eager(pages) };
         memory.counts.eager_missing += got.missing;
@@ -135,7 +198,7 @@ impl Eager {
                         self.left.insert(asid, chunk.into());
                         continue;
                     }
-                    EagerGrant::Fragmented if blocks.is_empty() => return EagerGrant::Fragmented,
+                    refusal @ EagerGrant::Fragmented(_) if blocks.is_empty() => return refusal,
                     _ => break,
                 }
             };

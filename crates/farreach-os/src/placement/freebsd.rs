@@ -87,7 +87,8 @@ impl FreeBsd {
 
 impl Placement for FreeBsd {
     fn set_up(&mut self, memory: &mut Memory) -> Result<(), String> {
-        memory.reservations = Reservations::new(Rules { orders: vec![0, self.order], oldest: false, tick: self.tick });
+        memory.reservations =
+            Reservations::new(Rules { orders: vec![0, self.order], tick: self.tick, ..Rules::default() });
         Ok(())
     }
 

@@ -20,7 +20,7 @@ use crate::background::hawkeye::{HawkEye, Settings};
 use crate::background::prezero::Prezero;
 use crate::background::recovery::Recovery;
 use crate::memory::Memory;
-use crate::region::HugeAdvice;
+use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::{Bytes, Pfn};
 use farreach_types::params::{Allowed, Key, Params};
 
@@ -201,12 +201,19 @@ impl Placement for Policy {
         memory.alloc_frame(request.vpn)
     }
 
-    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
+    fn superpage_orders(&self, memory: &Memory, _: &Region, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
         let object = memory.objects.get(request.object);
         if self.prezero.is_some() && object.private && !object.kind.is_file() { self.allowed(advice) } else { &[] }
     }
 
-    fn collapses_into(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice, order: u8) -> bool {
+    fn collapses_into(
+        &self,
+        memory: &Memory,
+        _: &Region,
+        request: FrameRequest,
+        advice: HugeAdvice,
+        order: u8,
+    ) -> bool {
         let _ = (memory, request);
         self.allowed(advice).contains(&order)
     }

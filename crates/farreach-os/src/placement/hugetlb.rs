@@ -4,7 +4,7 @@
 
 use super::contract::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
-use crate::region::HugeAdvice;
+use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::{Bytes, Pfn};
 use farreach_types::params::{Allowed, Key, Params};
 
@@ -74,8 +74,8 @@ impl Placement for HugeTlb {
         memory.alloc_frame(request.vpn)
     }
 
-    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, _: HugeAdvice) -> &[u8] {
-        if memory.objects.get(request.object).private { &self.order } else { &[] }
+    fn superpage_orders(&self, memory: &Memory, region: &Region, _: FrameRequest, _: HugeAdvice) -> &[u8] {
+        if memory.objects.get(region.object).private { &self.order } else { &[] }
     }
 
     fn reuses_superpages(&self) -> bool {

@@ -17,7 +17,7 @@ use crate::background::contract::Daemon;
 use crate::background::ingens::{Promoter, Settings};
 use crate::background::tracker::Tracker;
 use crate::memory::Memory;
-use crate::region::HugeAdvice;
+use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::Pfn;
 use farreach_types::params::{Allowed, Key, Params, SEED};
 
@@ -152,7 +152,14 @@ impl Placement for Ingens {
         memory.alloc_frame(request.vpn)
     }
 
-    fn collapses_into(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice, order: u8) -> bool {
+    fn collapses_into(
+        &self,
+        memory: &Memory,
+        _: &Region,
+        request: FrameRequest,
+        advice: HugeAdvice,
+        order: u8,
+    ) -> bool {
         let _ = (memory, request);
         self.order == Some(order)
             && match advice {

@@ -10,7 +10,7 @@ use crate::background::collapse::Collapse;
 use crate::background::contract::Daemon;
 use crate::background::khugepaged::{Khugepaged, Settings};
 use crate::memory::Memory;
-use crate::region::HugeAdvice;
+use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::Pfn;
 use farreach_types::params::{Allowed, Key, PAGE_SIZE, Params};
 
@@ -41,7 +41,7 @@ const INHERIT: Key = Key {
     allowed: SIZES,
     about: "smaller superpages for the memory that the key thp says",
 };
-const DEFRAG: Key = Key {
+pub(super) const DEFRAG: Key = Key {
     name: "defrag",
     default: "madvise",
     allowed: Allowed::OneOf(&["always", "defer", "defer+madvise", "madvise", "never"]),
@@ -133,6 +133,34 @@ struct Linux {
     khugepaged: Option<Khugepaged>,
 }
 
+/// LNX-5: what faults do for a block, in memory that was advised and in other.
+pub(super) fn efforts(params: &Params) -> [Effort; 2] {
+    match params.text(DEFRAG.name) {
+        "always" => [Effort::Direct, Effort::Direct],
+        "defer" => [Effort::Wake, Effort::Wake],
+        "defer+madvise" => [Effort::Direct, Effort::Wake],
+        "madvise" => [Effort::Direct, Effort::Fail],
+        _ => [Effort::Fail, Effort::Fail],
+    }
+}
+
+/// LNX-10: khugepaged for superpages of `2^order` pages.
+pub(super) fn settings(params: &Params, order: u8) -> Settings {
+    let ms = |key: &Key| params.int(key.name).saturating_mul(params.int(TICKS_PER_MS.name));
+    Settings {
+        collapse: Collapse {
+            order,
+            compacts: params.flag(COMPACTS.name),
+            missing: params.int(NONE.name),
+            shared: params.int(SHARED.name),
+        },
+        pages: params.int(PAGES.name),
+        sleep: ms(&SLEEP),
+        alloc_sleep: ms(&ALLOC_SLEEP),
+        large: None,
+    }
+}
+
 fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     let largest = order(params, &SIZE, params.int(SIZE.name))?;
     let top = params.text(THP.name);
@@ -166,28 +194,9 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
         "never" => Vec::new(),
         _ => vec![order(params, &SHMEM_SIZE, params.int(SHMEM_SIZE.name))?],
     };
-    let effort = match params.text(DEFRAG.name) {
-        "always" => [Effort::Direct, Effort::Direct],
-        "defer" => [Effort::Wake, Effort::Wake],
-        "defer+madvise" => [Effort::Direct, Effort::Wake],
-        "madvise" => [Effort::Direct, Effort::Fail],
-        _ => [Effort::Fail, Effort::Fail],
-    };
-    let ms = |key: &Key| params.int(key.name).saturating_mul(params.int(TICKS_PER_MS.name));
+    let effort = efforts(params);
     let works = params.int(PAGES.name) > 0 && advised.contains(&largest);
-    let khugepaged = works.then(|| {
-        Khugepaged::new(Settings {
-            collapse: Collapse {
-                order: largest,
-                compacts: params.flag(COMPACTS.name),
-                missing: params.int(NONE.name),
-                shared: params.int(SHARED.name),
-            },
-            pages: params.int(PAGES.name),
-            sleep: ms(&SLEEP),
-            alloc_sleep: ms(&ALLOC_SLEEP),
-        })
-    });
+    let khugepaged = works.then(|| Khugepaged::new(settings(params, largest)));
     let (shared_always, deferred) = (params.text(SHMEM.name) == "always", params.text(SPLIT.name) == "pressure");
     let around = (params.int(AROUND.name) / params.int(PAGE_SIZE.name)).max(1).ilog2();
     Ok(Box::new(Linux { around, advised, others, shared, shared_always, effort, deferred, khugepaged }))
@@ -207,8 +216,8 @@ impl Placement for Linux {
         memory.alloc_frame(request.vpn)
     }
 
-    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
-        let object = memory.objects.get(request.object);
+    fn superpage_orders(&self, memory: &Memory, region: &Region, _: FrameRequest, advice: HugeAdvice) -> &[u8] {
+        let object = memory.objects.get(region.object);
         match (object.private, advice) {
             (true, HugeAdvice::Huge) => &self.advised,
             (true, HugeAdvice::None) => &self.others,
@@ -219,7 +228,7 @@ impl Placement for Linux {
         }
     }
 
-    fn effort(&self, advice: HugeAdvice) -> Effort {
+    fn effort(&self, advice: HugeAdvice, _: u8) -> Effort {
         self.effort[usize::from(advice != HugeAdvice::Huge)]
     }
 

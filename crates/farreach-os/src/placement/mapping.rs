@@ -265,7 +265,7 @@ impl Placement for Mapped {
         true
     }
 
-    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, _advice: HugeAdvice) -> &[u8] {
+    fn superpage_orders(&self, memory: &Memory, _: &Region, request: FrameRequest, _: HugeAdvice) -> &[u8] {
         const ORDER: [u8; 1] = [HUGE.trailing_zeros() as u8];
         if !memory.objects.get(request.object).private {
             return &[];

@@ -12,13 +12,19 @@ mod hugetlb;
 mod ingens;
 mod linux;
 mod mapping;
+mod mosaic;
 mod navarro;
 mod perforated;
+mod ranger;
 mod reservation;
 mod segment;
+mod solaris;
 mod thp;
+mod tps;
+mod trident;
 mod two_size;
 pub mod utopia;
+mod windows;
 
 pub use contract::PlacementKind;
 pub use segment::SEGMENT;
@@ -29,18 +35,24 @@ pub const PLACEMENTS: &[&PlacementKind] = &[
     &reservation::RESERVATION,
     &navarro::NAVARRO,
     &freebsd::FREEBSD,
+    &tps::TPS,
     &two_size::TWO_SIZE,
     &thp::THP_KIND,
     &linux::LINUX,
     &ingens::INGENS,
     &hawkeye::HAWKEYE,
+    &solaris::SOLARIS,
+    &windows::WINDOWS,
+    &trident::TRIDENT,
     &cap::CAP,
+    &ranger::RANGER,
     &perforated::PERFORATED,
     &hugetlb::HUGETLB,
     &eager::EAGER,
     &SEGMENT,
     &mapping::MAPPING,
     &utopia::UTOPIA,
+    &mosaic::MOSAIC,
     &guest::GUEST,
 ];
 

@@ -83,7 +83,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
         which => SuperpageRule::Split { files: which == "file" },
     };
     let oldest = params.text(PREEMPT.name) == "oldest";
-    let rules = Rules { orders, oldest, tick: 0 };
+    let rules = Rules { orders, by_extent: true, oldest, tick: 0 };
     Ok(Box::new(Navarro { rules, stores, refused: [0; REFUSED.len()], honoured: 0 }))
 }
 
@@ -176,12 +176,7 @@ impl Placement for Navarro {
 
     fn counters(&self, memory: &Memory) -> Vec<(String, u64)> {
         let tally = &memory.reservations.tally;
-        let by_size = [("reservations", &tally.made), ("promotions", &tally.promoted), ("demotions", &tally.demoted)];
-        let mut counters: Vec<(String, u64)> = Vec::new();
-        for (name, counts) in by_size {
-            let sizes = self.rules.orders.iter().zip(counts).skip(1);
-            counters.extend(sizes.map(|(order, count)| (format!("{name}_{}", 1u64 << order), *count)));
-        }
+        let mut counters = tally.by_size(&self.rules.orders);
         counters.extend(REFUSED.map(|(name, why)| (name.to_owned(), self.refused[why as usize])));
         let single = [("honoured", self.honoured), ("preempted", tally.preempted), ("map_nodes", tally.nodes)];
         counters.extend(single.map(|(name, count)| (name.to_owned(), count)));

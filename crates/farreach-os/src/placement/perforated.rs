@@ -3,7 +3,7 @@
 
 use super::contract::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
-use crate::region::HugeAdvice;
+use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::{BASE_SHIFT, Bytes, Pfn};
 use farreach_types::params::{Allowed, Key, PAGE_SIZE, Params};
 use farreach_types::translation::Perforated as Superpage;
@@ -55,8 +55,8 @@ impl Placement for Perforated {
         memory.alloc_frame(request.vpn)
     }
 
-    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
-        let private = memory.objects.get(request.object).private;
+    fn superpage_orders(&self, memory: &Memory, region: &Region, _: FrameRequest, advice: HugeAdvice) -> &[u8] {
+        let private = memory.objects.get(region.object).private;
         if private && matches!(advice, HugeAdvice::None | HugeAdvice::Huge) { &[Superpage::ORDER] } else { &[] }
     }
 

@@ -3,7 +3,7 @@
 
 use super::contract::{CollapsePolicy, FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
-use crate::region::HugeAdvice;
+use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::Pfn;
 use farreach_types::params::{Allowed, Key, Params};
 
@@ -120,8 +120,8 @@ impl Placement for Thp {
         memory.alloc_frame(request.vpn)
     }
 
-    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
-        let object = memory.objects.get(request.object);
+    fn superpage_orders(&self, memory: &Memory, region: &Region, _: FrameRequest, advice: HugeAdvice) -> &[u8] {
+        let object = memory.objects.get(region.object);
         let (orders, always) = match object.private {
             true => (&self.orders, self.always),
             false if object.kind.is_file() => return &[],

@@ -5,7 +5,7 @@
 use super::contract::{FrameRequest, Moved, Placement, PlacementKind};
 use super::thp;
 use crate::memory::Memory;
-use crate::region::HugeAdvice;
+use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::{Asid, Bytes, Pfn, Vpn};
 use farreach_types::params::{Allowed, Key, Params, SEED};
 use farreach_types::restseg::{RestSeg, Way};
@@ -208,8 +208,8 @@ impl Placement for Utopia {
         self.allocate(memory, request)
     }
 
-    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
-        self.thp.superpage_orders(memory, request, advice)
+    fn superpage_orders(&self, memory: &Memory, region: &Region, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
+        self.thp.superpage_orders(memory, region, request, advice)
     }
 
     fn superpage_block(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {

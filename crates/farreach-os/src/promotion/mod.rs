@@ -47,7 +47,8 @@ impl Os {
         }
     }
 
-    fn try_promotion(&mut self, asid: Asid, vpn: Vpn, region: &Region, order: u32) {
+    /// Maps a group as one superpage, if its pages lie and are such that none must move (T94-55, RNG-4).
+    pub(crate) fn try_promotion(&mut self, asid: Asid, vpn: Vpn, region: &Region, order: u32) {
         self.memory.counts.promotions_tried += 1;
         let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
         let counter = match self.check_group(asid, group, region) {
@@ -108,7 +109,7 @@ impl Os {
                 self.memory.claim(here.object, here.page_of(vpn)).expect("the check found it in place");
             debug_assert_eq!(claimed, pfn);
             if was_reserved {
-                self.count_read(here.object);
+                self.count_read(here.object, 1);
             }
             self.map_page(
                 asid,
@@ -138,7 +139,7 @@ impl Os {
         while self.split(asid, vpn) {}
     }
 
-    /// Splits the superpage around a page into those of the next smaller size that the policy has (NAV-8), else into
+    /// Splits the superpage around a page into those of the next smaller size that the policy has (NAV-8, OS-TPS-3), else into
     /// base pages. False if there is none.
     pub(crate) fn split(&mut self, asid: Asid, vpn: Vpn) -> bool {
         let order = match self.space(asid).table.get(vpn) {
@@ -147,7 +148,7 @@ impl Os {
         };
         let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
         self.keep_census(asid);
-        let smaller = self.memory.reservations.split_from(order);
+        let smaller = self.memory.reservations.split_from(order).max(self.placement.split_into(order));
         self.spaces[asid.0 as usize].table.set_order(group, smaller as u8);
         self.memory.counts.demotions += 1;
         self.change(asid, group, What::Demoted);

@@ -14,6 +14,7 @@ impl Os {
     /// superpages, the smallest first, until one cannot be.
     pub(crate) fn promote_full(&mut self, asid: Asid, vpn: Vpn) {
         let Some(rule) = self.placement.superpage_rule() else { return };
+        self.fill_around(asid, vpn);
         for size in 1..self.memory.reservations.orders().len() {
             let order = self.memory.reservations.orders()[size];
             let Some(entry) = self.spaces[asid.0 as usize].table.get(vpn) else { return };
@@ -36,6 +37,78 @@ impl Os {
             self.memory.reservations.tally.promoted[size] += 1;
             self.change(asid, group, What::Promoted);
         }
+    }
+
+    /// Fills the largest group around a page of which faults brought in enough (OS-TPS-2, QKS-1): the other pages get
+    /// their frames, and are mapped.
+    fn fill_around(&mut self, asid: Asid, vpn: Vpn) {
+        if self.placement.fills_at(0).is_none() {
+            return;
+        }
+        let Some(entry) = self.spaces[asid.0 as usize].table.get(vpn) else { return };
+        let Some(held) = self.memory.reservations.of_frame(entry.pfn) else { return };
+        let at = entry.pfn.0 - held.base.0;
+        let (mut from, mut pages, mut asked) = (at, 1, held.asked_in(at, 1));
+        let mut enough = Vec::new();
+        for &order in &self.memory.reservations.orders()[1..=held.size] {
+            let (first, whole) = (at >> order << order, 1 << order);
+            asked += held.asked_in(first, from - first) + held.asked_in(from + pages, first + whole - from - pages);
+            (from, pages) = (first, whole);
+            let least = self.placement.fills_at(order);
+            if least.is_some_and(|least| asked >= least) && held.used_in(first, whole) < whole {
+                enough.push(order);
+            }
+        }
+        let region = self.region(asid, vpn);
+        let group = |order: u32| VpnRange { start: vpn.align_down(order), pages: 1 << order };
+        let fits = |order: &u32| self.is_fillable(asid, vpn, &entry, &region, group(*order));
+        let Some(order) = enough.into_iter().rev().find(fits) else { return };
+        self.fill_rest(asid, group(order), &region, &entry);
+    }
+
+    /// Whether a group lies in one region, and whether its mapped pages are in their places and alike.
+    fn is_fillable(&self, asid: Asid, vpn: Vpn, like: &Entry, region: &Region, group: VpnRange) -> bool {
+        let first = like.pfn.0.wrapping_sub(vpn.0 - group.start.0);
+        let of = |e: &Entry| (e.attr, e.cow, e.segment);
+        let in_place = |page: Vpn, pfn: Pfn| pfn.0 == first + (page.0 - group.start.0);
+        group.and(region.range) == group
+            && first.is_multiple_of(group.pages)
+            && self.spaces[asid.0 as usize]
+                .table
+                .runs_in(group)
+                .iter()
+                .all(|run| in_place(run.first, run.entry.pfn) && of(&run.entry) == of(like))
+            && group.iter().all(|page| {
+                self.memory.frame_of(region.object, region.page_of(page)).is_none_or(|pfn| in_place(page, pfn))
+            })
+    }
+
+    fn fill_rest(&mut self, asid: Asid, group: VpnRange, region: &Region, like: &Entry) {
+        let before = self.memory.reservations.tally.filled;
+        let (label, attr, cow) = (region.label, like.attr, like.cow);
+        for vpn in group.iter() {
+            if self.spaces[asid.0 as usize].table.get(vpn).is_some() {
+                continue;
+            }
+            let page = region.page_of(vpn);
+            let pfn = match self.memory.fill_held(region.object, page) {
+                Some(pfn) => {
+                    self.memory.fill(region.object, page, pfn);
+                    self.count_read(region.object, 1);
+                    pfn
+                }
+                // Another process has it.
+                None => self.memory.frame_of(region.object, page).expect("the frame of its place is in use"),
+            };
+            let entry = Entry { pfn, label, attr, cow, present: true, populated: true, ..Entry::default() };
+            self.map_page(asid, vpn, entry);
+            self.memory.counts.populated_pages += 1;
+            self.memory.counts.populated_in_superpages += 1;
+        }
+        // The fault brought in its own page before.
+        let pages = 1 + self.memory.reservations.tally.filled - before;
+        let most = &mut self.memory.counts.largest_fault_pages;
+        *most = (*most).max(pages);
     }
 
     /// Whether the group around a page is one of a reservation, all of its frames are in use, and something is mapped

@@ -33,6 +33,20 @@ pub struct Tally {
     pub freed: u64,
     /// Nodes of the population map that were visited (NAV-11).
     pub nodes: u64,
+    /// Pages that nothing asked for, brought in to make a group full (OS-TPS-2, QKS-1).
+    pub filled: u64,
+}
+
+impl Tally {
+    /// What was made, promoted and split of each size but one page, by name.
+    pub fn by_size(&self, orders: &[u32]) -> Vec<(String, u64)> {
+        let all = [("reservations", &self.made), ("promotions", &self.promoted), ("demotions", &self.demoted)];
+        let of = |(name, counts): (&'static str, &Vec<u64>)| {
+            let sizes = orders.iter().zip(counts.clone()).skip(1);
+            sizes.map(|(order, count)| (format!("{name}_{}", 1u64 << order), count)).collect::<Vec<_>>()
+        };
+        all.into_iter().flat_map(of).collect()
+    }
 }
 
 /// How a system keeps reservations.
@@ -40,11 +54,21 @@ pub struct Tally {
 pub struct Rules {
     /// log2 of the pages of each size, ascending from 0.
     pub orders: Vec<u32>,
+    /// There is a list for each size of the largest unused extent (NAV-5). Otherwise there is one, for requests of a
+    /// page: the extents of a reservation of 1 GB are too many to look at whenever a page comes.
+    pub by_extent: bool,
     /// The oldest of all lists that serve is broken up, not the one of the first such list (OAMB-1).
     pub oldest: bool,
     /// A reservation moves in its list when a page comes or goes, once in this number of page faults (FBR-5). 0: it
     /// moves whenever a page comes (NAV-5).
     pub tick: u64,
+}
+
+impl Rules {
+    /// The list for a reservation; `None`: it is full.
+    fn list_of(&self, held: &Reservation) -> Option<usize> {
+        if self.by_extent { held.largest_unused(&self.orders) } else { (!held.is_full()).then_some(0) }
+    }
 }
 
 /// All reservations.
@@ -53,7 +77,7 @@ pub struct Reservations {
     rules: Rules,
     by_frame: BTreeMap<u64, Reservation>,
     by_page: BTreeMap<(ObjectId, u64), u64>,
-    /// By size of the largest unused extent (NAV-5): times and first frames.
+    /// By size of the largest unused extent (NAV-5), or one: times and first frames.
     lists: Vec<BTreeSet<(u64, u64)>>,
     time: u64,
     now: u64,
@@ -136,12 +160,23 @@ impl Reservations {
 
     /// Takes the frame of a page out of its reservation (NAV-4). `None`: there is none, or the frame is in use.
     pub fn take(&mut self, object: ObjectId, page: u64) -> Option<Pfn> {
+        self.take_for(object, page, true)
+    }
+
+    /// As [`Reservations::take`], for a page that nothing asked for: its group becomes a superpage.
+    pub fn fill(&mut self, object: ObjectId, page: u64) -> Option<Pfn> {
+        let taken = self.take_for(object, page, false);
+        self.tally.filled += u64::from(taken.is_some());
+        taken
+    }
+
+    fn take_for(&mut self, object: ObjectId, page: u64, asked: bool) -> Option<Pfn> {
         let found = self.of_page(object, page)?;
         let (base, at) = (found.base, page - found.first);
         if found.uses(at) {
             return None;
         }
-        self.change(base.0, true, |found| found.use_one(at));
+        self.change(base.0, true, |found| found.use_one(at, asked));
         self.unused -= 1;
         self.visit(base.0, at);
         Some(Pfn(base.0 + at))
@@ -217,7 +252,7 @@ impl Reservations {
             if let Some(object) = piece.object {
                 self.by_page.insert((object, piece.first), piece.base.0);
             }
-            piece.list = piece.largest_unused(&self.rules.orders);
+            piece.list = self.rules.list_of(&piece);
             if let Some(list) = piece.list {
                 self.lists[list].insert((piece.time, piece.base.0));
             }
@@ -275,7 +310,7 @@ impl Reservations {
     fn change(&mut self, base: u64, came: bool, change: impl FnOnce(&mut Reservation)) {
         let found = self.by_frame.get_mut(&base).expect("it is listed");
         change(found);
-        let (was, to) = ((found.list, found.time), found.largest_unused(&self.rules.orders));
+        let (was, to) = ((found.list, found.time), self.rules.list_of(found));
         let moves = match self.rules.tick {
             0 => came,
             _ => found.list.is_none() || found.tick < self.now,
@@ -315,7 +350,7 @@ impl Reservations {
         assert_eq!(unused, self.unused, "unused frames of reservations");
         for (base, found) in &self.by_frame {
             assert_eq!(found.base.0 % found.pages(), 0, "{found:?}");
-            assert_eq!(found.list, found.largest_unused(&self.rules.orders), "{found:?}");
+            assert_eq!(found.list, self.rules.list_of(found), "{found:?}");
             assert!(found.list.is_none_or(|list| self.lists[list].contains(&(found.time, *base))), "{found:?}");
             assert!(found.object.is_none_or(|of| self.by_page.get(&(of, found.first)) == Some(base)), "{found:?}");
         }

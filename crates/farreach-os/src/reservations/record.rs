@@ -24,6 +24,8 @@ pub struct Reservation {
     used: Box<[u64]>,
     /// A bit for each frame in use that was stored to.
     stored: Box<[u64]>,
+    /// A bit for each frame in use that nothing asked for (OS-TPS-2, QKS-1).
+    filled: Box<[u64]>,
     count: u64,
     /// Its place in the order of the list.
     pub(super) time: u64,
@@ -37,8 +39,8 @@ impl Reservation {
     /// One that is not used yet.
     pub(super) fn new(object: Option<ObjectId>, first: u64, base: Pfn, size: usize, order: u32) -> Reservation {
         let words = vec![0; (1usize << order).div_ceil(WORD as usize)];
-        let (used, stored) = (words.clone().into(), words.into());
-        Reservation { object, first, base, size, order, used, stored, count: 0, time: 0, tick: 0, list: None }
+        let (used, stored, filled) = (words.clone().into(), words.clone().into(), words.into());
+        Reservation { object, first, base, size, order, used, stored, filled, count: 0, time: 0, tick: 0, list: None }
     }
 
     /// Its pages.
@@ -61,6 +63,13 @@ impl Reservation {
         self.used[(at / WORD) as usize] >> (at % WORD) & 1 == 1
     }
 
+    /// How many of these are in use because something asked for them.
+    pub fn asked_in(&self, at: u64, pages: u64) -> u64 {
+        let word = |word: u64| self.used[word as usize] & !self.filled[word as usize];
+        let ones = |(at_word, at, n): (u64, u64, u64)| (word(at_word) & bits::mask(at, n)).count_ones();
+        bits::groups(at, pages, WORD).map(|group| u64::from(ones(group))).sum()
+    }
+
     /// How many of these are in use.
     pub fn used_in(&self, at: u64, pages: u64) -> u64 {
         let ones = |(word, at, n): (u64, u64, u64)| (self.used[word as usize] & bits::mask(at, n)).count_ones();
@@ -77,10 +86,11 @@ impl Reservation {
         order <= self.order && self.used_in(pfn.align_down(order).0 - self.base.0, 1 << order) == 1 << order
     }
 
-    /// A frame comes into use.
-    pub(super) fn use_one(&mut self, at: u64) {
+    /// A frame comes into use, asked for or not.
+    pub(super) fn use_one(&mut self, at: u64, asked: bool) {
         debug_assert!(!self.uses(at));
         self.used[(at / WORD) as usize] |= 1 << (at % WORD);
+        self.filled[(at / WORD) as usize] |= u64::from(!asked) << (at % WORD);
         self.count += 1;
     }
 
@@ -90,6 +100,7 @@ impl Reservation {
         let bit = 1 << (at % WORD);
         self.used[(at / WORD) as usize] &= !bit;
         self.stored[(at / WORD) as usize] &= !bit;
+        self.filled[(at / WORD) as usize] &= !bit;
         self.count -= 1;
     }
 
@@ -122,7 +133,7 @@ impl Reservation {
         let base = Pfn(self.base.0 + at);
         let mut piece = Reservation::new(self.object, self.first + at, base, self.size - 1, order);
         for i in (0..1 << order).filter(|i| self.uses(at + i)) {
-            piece.use_one(i);
+            piece.use_one(i, self.asked_in(at + i, 1) == 1);
             if self.stored[((at + i) / WORD) as usize] >> ((at + i) % WORD) & 1 == 1 {
                 piece.store(i, 1);
             }

@@ -27,11 +27,20 @@ const SMALL: &[(&str, &str)] = &[
          prezero_block=64K,prezero_ms=20,ticks_per_ms=1",
     ),
     ("cap", "thp_size=64K,khugepaged=8,max_ptes_none=15"),
+    ("ranger", "thp_size=64K,khugepaged=8,max_ptes_none=15,ticks_per_ms=1,ranger_period_ms=40"),
     ("two-size", "large=64K,large_object=64K"),
     ("eager", "max_order=8"),
     ("perforated", "perforated_free=0.5"),
     ("navarro", "nav_sizes=1+4+16"),
     ("freebsd", "fbr_pages=16"),
+    ("tps", "tps_largest=64K"),
+    ("solaris", "sol_sizes=16K+64K,sol_auto=heap+stack+text+anon"),
+    (
+        "trident",
+        "tri_size=64K,thp_size=16K,max_ptes_none=3,tri_max_none=12,pages_to_scan=64,scan_sleep_ms=30,alloc_sleep_ms=50,\
+         ticks_per_ms=1,compaction_block=16K,compaction_pause_ms=200",
+    ),
+    ("windows", "win_large_page=64K,win_request=mapping"),
     ("utopia", "uto_size=128K,uto_size_2m=none,uto_ways=4,thp_size=64K,khugepaged=8,max_ptes_none=15"),
 ];
 

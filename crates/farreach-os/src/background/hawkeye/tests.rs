@@ -224,7 +224,10 @@ fn hwe_6_a_part_of_a_zeroed_block_stays_so_and_a_mixed_block_is_none() {
 fn bad_values_are_refused_by_name() {
     for (text, word) in [
         ("recovery_start=20,recovery_end=10", "recovery_end = 10 is not allowed with recovery_start = 20"),
-        ("prezero_rate=1,prezero_block=8M", "prezero_block = 8M is not allowed: the allocator has blocks of 4M at most"),
+        (
+            "prezero_rate=1,prezero_block=8M",
+            "prezero_block = 8M is not allowed: the allocator has blocks of 4M at most",
+        ),
         ("bins=49", "bins"),
         ("allocator=fifo", "allocator"),
         ("coverage_ms=0", "coverage_ms"),
