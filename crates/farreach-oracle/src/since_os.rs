@@ -9,7 +9,7 @@
 //! * ON-1 Memory that may have superpages is private and of no file, and what MADV_HUGEPAGE, MADV_NOHUGEPAGE and prctl
 //!   say of it holds, as in LNX-1.
 //! * ON-2 A is set by [`Model::walked`](crate::paging::Model::walked) alone, in all entries of a superpage. A split
-//!   leaves it, and so does a move; a fork gives the child none. A collapse leaves that of each page.
+//!   leaves it, and so does a move; a fork gives the child none. A collapsed superpage has it if one of its pages had.
 //! * ON-3 A page is zero (OSC-3) if its frame was zeroed and never stored to. A copy is what it was copied from.
 //! * ON-4 Time (OSC-1): a period runs from the moment at which the last one fired, not from when it was due. What is
 //!   due at the same time is done in the order in which the rules name it.

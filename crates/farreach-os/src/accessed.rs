@@ -9,7 +9,7 @@ use crate::contract::What;
 use crate::os::Os;
 use crate::page_table::entry::Entry;
 use crate::placement::utopia;
-use farreach_types::addr::{Asid, Vpn, VpnRange};
+use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::params::{Allowed, Key, Params};
 
 /// What sets and clears the bits. A policy that looks at them has this key.
@@ -75,6 +75,8 @@ pub fn walk_key(params: &Params) -> Option<WalkKey> {
 pub(crate) struct ScannedLeaf {
     /// Its first page.
     pub vpn: Vpn,
+    /// The frame of that.
+    pub pfn: Pfn,
     /// log2 of its pages.
     pub order: u8,
     /// Its accessed bit.
@@ -151,7 +153,8 @@ impl Os {
             let starts = (run.first.0..run.first.0 + run.pages).filter(|vpn| Vpn(*vpn).offset_in(order) == 0);
             leaves.extend(starts.map(|vpn| {
                 let accessed = table.get(Vpn(vpn)).is_some_and(|entry| entry.accessed);
-                ScannedLeaf { vpn: Vpn(vpn), order: run.entry.order, accessed }
+                let pfn = Pfn(run.entry.pfn.0 + (vpn - run.first.0));
+                ScannedLeaf { vpn: Vpn(vpn), pfn, order: run.entry.order, accessed }
             }));
         }
         leaves

@@ -103,6 +103,7 @@ impl Os {
     /// The frame for a process's own copy of a page.
     pub(crate) fn copy_frame(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> Result<Pfn, OutOfMemory> {
         let request = FrameRequest { asid, vpn, object: region.object, page: region.page_of(vpn) };
+        self.memory.alloc.prefer_zeroed(false);
         self.make_way(request, 0);
         loop {
             match self.placement.allocate_copy(&mut self.memory, request) {

@@ -100,8 +100,11 @@ impl Os {
         }
         self.sync_ranges(asid);
         let entry = self.spaces[asid.0 as usize].table.get(vpn).expect("still mapped");
-        if kind == Kind::Store {
+        if kind == Kind::Store && entry.attr.0 & Attr::WRITE != 0 {
             self.memory.wrote(entry.pfn);
+        }
+        if absent || copies {
+            self.daemons_see_use();
         }
         Ok(touched(&entry))
     }
@@ -262,6 +265,8 @@ impl Os {
             }
             return Ok(pfn);
         }
+        // HWE-6: what comes from a file replaces the zeros.
+        self.memory.alloc.prefer_zeroed(!self.memory.objects.get(object).kind.is_file());
         self.make_way(request, 0);
         let pfn = loop {
             match self.placement.allocate(&mut self.memory, request) {

@@ -17,6 +17,7 @@ impl Os {
         let request = FrameRequest { asid, vpn, object: region.object, page: region.page_of(vpn) };
         let advice = self.huge_advice(asid, region);
         let orders = self.placement.superpage_orders(&self.memory, region, request, advice).to_vec();
+        self.memory.alloc.prefer_zeroed(true);
         for order in orders {
             let group = VpnRange { start: vpn.align_down(order.into()), pages: 1 << order };
             if self.shared_superpage(asid, vpn, region, group, order) {
@@ -195,6 +196,8 @@ impl Os {
     pub(crate) fn collapse_group(&mut self, asid: Asid, group: VpnRange, region: &Region, effort: Effort) -> bool {
         let (first, order) = (group.start, group.pages.trailing_zeros() as u8);
         let request = FrameRequest { asid, vpn: first, object: region.object, page: region.page_of(first) };
+        // HWE-6: most of it is copied.
+        self.memory.alloc.prefer_zeroed(false);
         let Some(base) = self.superpage_block(request, order, effort) else { return false };
         let table = &self.spaces[asid.0 as usize].table;
         let pages = table.mapped_in(group);

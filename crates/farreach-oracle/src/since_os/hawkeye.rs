@@ -3,21 +3,23 @@
 //! * ON-60 A group enters at a fault that gives it a base page, if it may be a superpage and is no candidate. It leaves
 //!   when it is counted or chosen and may not be one any more, has no entry, or is one. It is without a coverage then.
 //! * ON-61 The first clearing is one period after the beginning, and the count `wait` after it; the next clearing is a
-//!   period after this one. A count looks at processes in the order in which they entered, and at groups by address.
+//!   period after this one. A count looks at processes in the order of the ring, and at groups from the highest bin to
+//!   the lowest, in the order of each.
 //! * ON-62 A group whose bin stays the same keeps its place. One of base pages whose bin was lowered by HWE-5 rises
 //!   again. There are bins for the coverage of a whole group, ten in `bins = 50`.
-//! * ON-63 In turn: the first process of the ring behind the one that was served last. With `PMU` what was measured
-//!   last counts; a process without a measurement has none of it.
-//! * ON-64 A group that LNX-12 refuses for missing or shared pages goes to the tail of bin 0, and costs its pages. It
-//!   needs no A. One that leaves costs nothing. The first round is `scan_sleep` after the beginning.
+//! * ON-63 In turn: the process that is served goes behind all others of the ring. With `PMU` what was measured last
+//!   counts; a process without a measurement has none of it. In bins by logarithm, none is chosen from bin 0.
+//! * ON-64 A group that LNX-12 refuses goes to the tail of bin 0. Groups that are promoted cost their pages, others
+//!   nothing; none is chosen twice in a round. The first round is `scan_sleep` after the beginning.
 //! * ON-65 Pages carry the flag, and a block is zeroed if all of its pages are. At the beginning none is. What is
 //!   zeroed takes the first zeroed block of the smallest order that has any block, other memory the first that is not
-//!   zeroed, each the first of all if there is none; a promotion takes the first of all. Only pages without the flag
+//!   zeroed, each the first of all if there is none; a promotion is other memory. Only pages without the flag
 //!   cost `zero_pages`. The period of HWE-6 is a key of its own; a block costs no more than is not zeroed in it.
 //! * ON-66 Without zeroing in the background faults give base pages.
-//! * ON-67 HWE-7 is looked at after every event and promotion, and done before the next event. It ends after the
-//!   superpage that makes 30 % free. Processes with equal overheads follow by number. A page that others share stays,
-//!   and so does a superpage with no page of zeros.
+//! * ON-67 HWE-7 is looked at after every event, fault and round of promotions, and done before the next event, and
+//!   before anything else that is due. Both parts of memory are rounded down. It ends after the superpage that makes 30
+//!   % free. Processes with equal overheads follow by number. A page that others share stays, and so does a superpage
+//!   with no page of zeros.
 
 mod bins;
 mod bloat;
@@ -72,26 +74,23 @@ pub struct Config {
 }
 
 /// What is counted.
-const OWN: [&str; 10] = [
-    "hawkeye_scans",
-    "hawkeye_promotions",
+const OWN: [&str; 8] = [
+    "hawkeye_coverage_counts",
     "hawkeye_rounds",
-    "khugepaged_copied_pages",
-    "khugepaged_zeroed_pages",
-    "khugepaged_no_block",
+    "hawkeye_copied_pages",
+    "hawkeye_zeroed_pages",
+    "hawkeye_no_block",
     "zero_pages_background",
-    "bloat_runs",
-    "bloat_splits",
-    "bloat_recovered_pages",
+    "recovery_runs",
+    "recovered_pages",
 ];
 
 /// The model.
 pub struct PlainHawkEye {
     config: Config,
     paging: Paging,
-    /// The ring of processes, and which was served last.
+    /// The ring of processes, the next in turn first.
     ring: Vec<u32>,
-    last: Option<u32>,
     /// HWE-1, HWE-3: candidates by process and bin, by their first pages.
     candidates: BTreeMap<u32, Vec<Vec<u64>>>,
     coverage: BTreeMap<(u32, u64), u64>,
@@ -112,21 +111,8 @@ impl PlainHawkEye {
         let paging = Paging::new(config.frames.clone(), true);
         let rounds = if config.promoter.pages_to_scan > 0 { config.promoter.scan_sleep } else { u64::MAX };
         let due = [config.period, rounds, config.zeroing.map_or(u64::MAX, |zeroing| zeroing.every), u64::MAX];
-        let (ring, last, candidates, coverage, measured, zeroed, cleared, counts) = Default::default();
-        PlainHawkEye {
-            config,
-            paging,
-            ring,
-            last,
-            candidates,
-            coverage,
-            measured,
-            zeroed,
-            cleared,
-            due,
-            now: 0,
-            counts,
-        }
+        let (ring, candidates, coverage, measured, zeroed, cleared, counts) = Default::default();
+        PlainHawkEye { config, paging, ring, candidates, coverage, measured, zeroed, cleared, due, now: 0, counts }
     }
 
     /// What was measured of a process in the last period (HWE-4): cycles of walks, and all.
@@ -158,7 +144,7 @@ impl PlainHawkEye {
 
     /// HWE-2, HWE-3.
     fn count(&mut self, cleared: u64) {
-        for (process, first) in self.all_candidates() {
+        for (process, first) in self.by_bins() {
             if !self.stays(process, first) {
                 self.leave(process, first);
                 continue;
@@ -170,7 +156,7 @@ impl PlainHawkEye {
             let bin = self.config.bins.of(*coverage);
             self.sort(process, first, bin);
         }
-        self.add("hawkeye_scans", 1);
+        self.add("hawkeye_coverage_counts", 1);
         self.cleared = None;
         self.due[0] = cleared + self.config.period;
     }
@@ -179,34 +165,37 @@ impl PlainHawkEye {
     fn round(&mut self) {
         self.add("hawkeye_rounds", 1);
         let (order, rule) = (self.config.order, self.config.promoter);
-        let mut used = 0;
+        let (mut used, mut seen) = (0, BTreeSet::new());
         while used < rule.pages_to_scan {
-            let Some((process, first)) = self.choose() else { break };
+            let Some((process, first)) = self.choose(&seen) else { break };
             if !self.stays(process, first) {
                 self.leave(process, first);
                 continue;
             }
-            self.last = Some(process);
-            used += 1 << order;
+            seen.insert((process, first));
+            self.ring.retain(|of| *of != process);
+            self.ring.push(process);
             let group = group(first, order);
-            if !self.paging.may_collapse(process, &group, rule.max_ptes_none, rule.max_ptes_shared) {
+            if !self.paging.qualifies(process, &group, rule.max_ptes_none, rule.max_ptes_shared) {
                 self.sort_to_tail(process, first);
                 continue;
             }
+            self.prefer(order, false);
             let Some(base) = self.paging.frames.block(order) else {
-                self.add("khugepaged_no_block", 1);
+                self.add("hawkeye_no_block", 1);
                 self.sort_to_tail(process, first);
                 break;
             };
             let missing = (base..).zip(group.clone()).filter(|(_, page)| self.paging.entry(process, *page).is_none());
             let zeroed = missing.filter(|(frame, _)| self.zeroed.contains(frame)).count() as u64;
             let collapsed = self.paging.collapse(process, &group, base);
+            self.paging.set_young(process, first, true);
             self.paging.counts.zeroed_pages -= zeroed;
             (base..base + (1 << order)).for_each(|frame| _ = self.zeroed.remove(&frame));
             self.leave(process, first);
-            self.add("hawkeye_promotions", 1);
-            self.add("khugepaged_copied_pages", collapsed.copied);
-            self.add("khugepaged_zeroed_pages", collapsed.missing - zeroed);
+            used += 1 << order;
+            self.add("hawkeye_copied_pages", collapsed.copied);
+            self.add("hawkeye_zeroed_pages", collapsed.missing - zeroed);
         }
         self.give_back();
         self.watch_bloat();
@@ -227,7 +216,6 @@ impl System for PlainHawkEye {
             self.prefer(order, true);
             if let Some((group, base)) = self.paging.largest(process, page, [order]) {
                 self.use_zeroed(base..base + (group.end - group.start), true);
-                self.watch_bloat();
                 return Ok(());
             }
         }
@@ -240,7 +228,6 @@ impl System for PlainHawkEye {
         if self.eligible(process, page) {
             self.enter(process, group(page, order).start);
         }
-        self.watch_bloat();
         Ok(())
     }
 
@@ -270,9 +257,13 @@ impl Model for PlainHawkEye {
     }
 
     fn touch(&mut self, process: u32, page: u64, kind: Kind) -> Result<(), Full> {
-        let done = self.refer(process, page, kind);
-        self.watch_bloat();
-        done
+        let faults = |model: &Self| (model.paging.counts.page_faults, model.paging.counts.protection_faults);
+        let before = faults(self);
+        self.refer(process, page, kind)?;
+        if faults(self) != before {
+            self.watch_bloat();
+        }
+        Ok(())
     }
 
     fn walked(&mut self, process: u32, page: u64) {

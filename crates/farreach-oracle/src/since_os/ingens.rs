@@ -1,18 +1,20 @@
 //! Ingens: base pages at faults, promotion by use, and a promoter that is fair (ING-1 to ING-7).
 //!
-//! * ON-40 A page has its bit (ING-1) from its first page fault in this process on, until it is unmapped, moved or
-//!   replaced; memory that is dropped keeps it. A child begins without bits, and copying sets none.
-//! * ON-41 A group is queued at the fault that makes its weight equal to the threshold of that moment (ING-2, ING-6),
-//!   if it may be a superpage and does not wait already.
+//! * ON-40 A page has its bit (ING-1) from a page fault in this process on, if its group may be a superpage then, until
+//!   it is unmapped, dropped, moved or replaced. A child begins without bits, and copying sets none.
+//! * ON-41 A group is queued at a fault after which its weight has the threshold of that moment (ING-2, ING-6). This
+//!   happens once, and again only after a page of it lost its bit, or it was looked at and had too little weight. It
+//!   does not wait twice. A group that was promoted counts as queued.
 //! * ON-42 A group from the queue or of a scan costs its pages of the budget (LNX-11), of one wake together. While
-//!   groups wait, the promoter is due at once again; a lack of blocks ends its wake, and it sleeps for `alloc_sleep`,
+//!   groups wait, the promoter wakes again at once; a lack of blocks ends its wake, and it sleeps for `alloc_sleep`,
 //!   or until a group is queued. A group that was looked at does not wait any more, whatever came of it.
 //! * ON-43 A group is promoted if its weight has the threshold of now, and LNX-12 holds but for `max_ptes_none`.
 //! * ON-44 Without fairness the scan is that of LNX-11. With it, after the queue and after the end of each process,
 //!   that of the largest metric is next, the first in the ring of equal ones, none twice in a wake; each process has a
-//!   cursor. Wanted groups are those that would be promoted by weight; huge pages held are its superpages.
-//! * ON-45 A history is that of an entry, of a superpage or of a base page, by process and first page. It begins with
-//!   0, and F with 0; an entry that is not there any more, or of another size, has none. Division is that of C.
+//!   cursor. What it wants are its private pages, of no file, in superpages, rounded down; huge pages held are its superpages.
+//! * ON-45 A history is that of an entry for private memory, of no file: of a superpage or of a base page, by process
+//!   and first page. It begins with 0, and F with 0; an entry that is not there any more, of another size or with
+//!   another frame, has none. Division is that of C. Whether an entry is hot is said by the looks before.
 //! * ON-46 Of hot entries those are cleared for which `mix(process << 52 ^ page, scan) % 100 < 20`; the first scan is
 //!   1.
 //! * ON-47 The index of ING-6 is that of OE-2 for the block of a superpage.
@@ -20,7 +22,7 @@
 
 use crate::frames::Frames;
 use crate::linux::Khugepaged;
-use crate::paging::{Full, Model, Paging};
+use crate::paging::{Entry, Full, Model, Paging};
 use crate::ring::Ring;
 use crate::superpages::{Mode, System, group};
 use farreach_types::event::{Kind, Op};
@@ -75,15 +77,15 @@ pub fn metric(weight: u64, wanted: u64, held: u64) -> u64 {
 
 /// What is counted.
 const OWN: [&str; 9] = [
-    "ingens_queued",
-    "ingens_promotions",
-    "ingens_tracked",
-    "ingens_hot",
-    "khugepaged_wakes",
-    "khugepaged_scanned_ptes",
-    "khugepaged_copied_pages",
-    "khugepaged_zeroed_pages",
-    "khugepaged_no_block",
+    "promoter_queued",
+    "tracker_scans",
+    "tracker_scanned_ptes",
+    "tracker_hot_ptes",
+    "promoter_wakes",
+    "promoter_scanned_ptes",
+    "promoter_copied_pages",
+    "promoter_zeroed_pages",
+    "promoter_no_block",
 ];
 
 /// The model.
@@ -92,10 +94,13 @@ pub struct PlainIngens {
     paging: Paging,
     /// ING-1, with the mapping and the index of each page.
     faulted: BTreeMap<(u32, u64), (u64, u64)>,
+    /// Groups that were queued (ON-41).
+    queued: BTreeSet<(u32, u64)>,
     waiting: VecDeque<(u32, u64)>,
     ring: Ring,
     cursors: BTreeMap<u32, u64>,
-    uses: BTreeMap<(u32, u64, u32), Use>,
+    /// By process, first page, log2 of the pages, and frame.
+    uses: BTreeMap<(u32, u64, u32, u64), Use>,
     promoter_due: u64,
     track_due: u64,
     scans: u64,
@@ -106,13 +111,14 @@ pub struct PlainIngens {
 impl PlainIngens {
     pub fn new(config: Config) -> PlainIngens {
         let track_due = if config.track_every > 0 { config.track_every } else { u64::MAX };
-        let (faulted, waiting, ring, cursors, uses, counts) = Default::default();
+        let (faulted, queued, waiting, ring, cursors, uses, counts) = Default::default();
         let paging = Paging::new(config.frames.clone(), true);
         let (promoter_due, scans, now) = (u64::MAX, 0, 0);
         PlainIngens {
             config,
             paging,
             faulted,
+            queued,
             waiting,
             ring,
             cursors,
@@ -138,7 +144,9 @@ impl PlainIngens {
     /// What is known of the entry around a page.
     pub fn used(&self, process: u32, page: u64) -> Option<Use> {
         let entry = self.paging.entry(process, page)?;
-        self.uses.get(&(process, group(page, entry.order).start, entry.order)).copied()
+        let first = group(page, entry.order).start;
+        let frame = self.paging.entry(process, first)?.frame;
+        self.uses.get(&(process, first, entry.order, frame)).copied()
     }
 
     /// ING-2, ING-6.
@@ -156,16 +164,18 @@ impl PlainIngens {
 
     /// ING-1, ING-2, after a fault.
     fn note(&mut self, process: u32, page: u64) {
-        let known = self.paging.page(process, page).expect("it is mapped");
-        let new = self.faulted.insert((process, page), (known.mapping, known.index)).is_none();
         if self.config.promoter.pages_to_scan == 0 || !self.eligible(process, page) {
             return;
         }
+        let known = self.paging.page(process, page).expect("it is mapped");
+        self.faulted.insert((process, page), (known.mapping, known.index));
         self.enter(process);
-        let first = group(page, self.config.order).start;
-        if new && self.weight(process, page) == self.threshold() && !self.waiting.contains(&(process, first)) {
-            self.waiting.push_back((process, first));
-            self.add("ingens_queued", 1);
+        let of = (process, group(page, self.config.order).start);
+        if self.weight(process, page) >= self.threshold() && self.queued.insert(of) {
+            if !self.waiting.contains(&of) {
+                self.waiting.push_back(of);
+                self.add("promoter_queued", 1);
+            }
             self.promoter_due = self.now;
         }
     }
@@ -178,7 +188,7 @@ impl PlainIngens {
 
     /// ING-3.
     fn promoter(&mut self) {
-        self.add("khugepaged_wakes", 1);
+        self.add("promoter_wakes", 1);
         let rule = self.config.promoter;
         let (mut used, mut from_first, mut done, mut no_block) = (0, false, BTreeSet::new(), false);
         while used < rule.pages_to_scan && !no_block {
@@ -192,8 +202,8 @@ impl PlainIngens {
             no_block = !self.look(process, first);
         }
         self.give_back();
-        self.add("khugepaged_scanned_ptes", used);
-        self.add("khugepaged_no_block", u64::from(no_block));
+        self.add("promoter_scanned_ptes", used);
+        self.add("promoter_no_block", u64::from(no_block));
         self.promoter_due = match self.ring.processes() {
             _ if no_block => self.now + rule.alloc_sleep,
             _ if !self.waiting.is_empty() => self.now,
@@ -230,59 +240,69 @@ impl PlainIngens {
         }
     }
 
+    /// Pages of private memory, of no file, that have entries.
+    fn private(&self, process: u32) -> impl Iterator<Item = (u64, Entry)> {
+        let paging = &self.paging;
+        let is_private = move |page: u64| paging.page(process, page).is_some_and(|page| page.private());
+        self.paging.mapped(process, 0..u64::MAX).into_iter().filter(move |(page, _)| is_private(*page))
+    }
+
     /// ING-4 of a process.
     pub fn metric(&self, process: u32) -> u64 {
         let weights = self.config.fairness.as_ref();
         let weight = weights.and_then(|weights| weights.get(&process)).copied().unwrap_or(1);
-        let (order, threshold) = (self.config.order, self.threshold());
-        let groups: BTreeSet<u64> =
-            self.paging.programs.spaces[&process].pages.keys().map(|page| group(*page, order).start).collect();
-        let huge = |first: &u64| self.paging.entry(process, *first).is_some_and(|entry| entry.order == order);
-        let wanted = |first: &&u64| {
-            !huge(first) && self.eligible(process, **first) && self.weight(process, **first) >= threshold
-        };
-        let held = groups.iter().filter(|first| huge(first)).count() as u64;
-        metric(weight, groups.iter().filter(wanted).count() as u64, held)
+        let order = self.config.order;
+        let pages: Vec<_> = self.private(process).collect();
+        let held = pages.iter().filter(|(_, entry)| entry.order == order).count() >> order;
+        metric(weight, pages.len() as u64 >> order, held as u64)
     }
 
     /// Promotes a group if it qualifies. False: there is no block.
     fn look(&mut self, process: u32, first: u64) -> bool {
         let (order, rule) = (self.config.order, self.config.promoter);
         let group = group(first, order);
-        if !self.eligible(process, first)
-            || self.weight(process, first) < self.threshold()
+        if !self.eligible(process, first) {
+            return true;
+        }
+        if self.weight(process, first) < self.threshold() {
+            self.queued.remove(&(process, first));
+        }
+        if self.weight(process, first) < self.threshold()
             || !self.paging.qualifies(process, &group, 1 << order, rule.max_ptes_shared)
         {
             return true;
         }
         let Some(base) = self.paging.frames.block(order) else { return false };
         let collapsed = self.paging.collapse(process, &group, base);
-        self.add("ingens_promotions", 1);
-        self.add("khugepaged_copied_pages", collapsed.copied);
-        self.add("khugepaged_zeroed_pages", collapsed.missing);
+        self.paging.set_young(process, first, true);
+        self.queued.insert((process, first));
+        self.add("promoter_copied_pages", collapsed.copied);
+        self.add("promoter_zeroed_pages", collapsed.missing);
         true
     }
 
     /// ING-5.
     fn track(&mut self) {
         self.scans += 1;
+        self.add("tracker_scans", 1);
         let before = std::mem::take(&mut self.uses);
         for process in self.paging.programs.spaces.keys().copied().collect::<Vec<_>>() {
-            for (page, entry) in self.paging.mapped(process, 0..u64::MAX) {
+            for (page, entry) in self.private(process).collect::<Vec<_>>() {
                 let leaf = group(page, entry.order);
                 if page != leaf.start {
                     continue;
                 }
-                let key = (process, page, entry.order);
+                let key = (process, page, entry.order, entry.frame);
                 let young = self.paging.mapped(process, leaf).iter().any(|(_, entry)| entry.young);
                 let mut used = before.get(&key).copied().unwrap_or_default();
+                let hot = used.hot();
                 used.look(young);
                 let sampled = mix(u64::from(process) << 52 ^ page, self.scans) % 100 < 20;
-                if !self.config.sampling || !used.hot() || sampled {
+                if !self.config.sampling || !hot || sampled {
                     self.paging.set_young(process, page, false);
                 }
-                self.add("ingens_tracked", 1);
-                self.add("ingens_hot", u64::from(used.hot()));
+                self.add("tracker_scanned_ptes", 1);
+                self.add("tracker_hot_ptes", u64::from(used.hot()));
                 self.uses.insert(key, used);
             }
         }
@@ -320,9 +340,16 @@ impl System for PlainIngens {
         let paging = &self.paging;
         // ON-40, ON-45.
         let page = |process: u32, page: u64| paging.page(process, page).map(|page| (page.mapping, page.index));
-        self.faulted.retain(|(process, at), of| page(*process, *at) == Some(*of));
-        let order = |process: u32, page: u64| paging.entry(process, page).map(|entry| entry.order);
-        self.uses.retain(|(process, page, size), _| order(*process, *page) == Some(*size));
+        let (order, queued) = (self.config.order, &mut self.queued);
+        self.faulted.retain(|(process, at), of| {
+            let stays = page(*process, *at) == Some(*of) && paging.entry(*process, *at).is_some();
+            if !stays {
+                queued.remove(&(*process, group(*at, order).start));
+            }
+            stays
+        });
+        let is = |process: u32, page: u64| paging.entry(process, page).map(|entry| (entry.order, entry.frame));
+        self.uses.retain(|(process, page, size, frame), _| is(*process, *page) == Some((*size, *frame)));
         self.waiting.retain(|(process, _)| self.ring.processes().contains(process));
     }
 }
@@ -351,11 +378,10 @@ impl Model for PlainIngens {
     /// ON-4: the promoter first.
     fn advance(&mut self, now: u64) {
         self.now = now;
-        let promoter_first = self.promoter_due <= self.track_due;
-        for promoter in [promoter_first, !promoter_first] {
-            if promoter && self.promoter_due <= now {
+        while self.due() <= now {
+            if self.promoter_due <= self.track_due {
                 self.promoter();
-            } else if !promoter && self.track_due <= now {
+            } else {
                 self.track();
             }
         }

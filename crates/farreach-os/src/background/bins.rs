@@ -111,7 +111,7 @@ impl Bins {
 mod tests {
     use super::*;
 
-    /// The example of HWE.
+    /// The example of HWE, with the bins of OAMB-10 and others.
     #[test]
     fn hwe_2_hwe_3_coverage_is_a_moving_average_and_chooses_the_bin() {
         for (rule, bins) in [(BinRule::Log2, [8, 9, 8]), (BinRule::Fifty, [4, 6, 3])] {

@@ -60,6 +60,12 @@ impl Collapse {
         group.and(region.range) == group && os.may_collapse(asid, region, self.order)
     }
 
+    /// Whether a region has room for a superpage that it may have.
+    pub fn has_room(&self, os: &Os, asid: Asid, region: &Region) -> bool {
+        let first = Vpn(region.range.start.0.next_multiple_of(self.pages()));
+        self.is_candidate(os, asid, first, region)
+    }
+
     /// The region of a group, if it may be collapsed at all.
     pub fn region_of(&self, os: &Os, asid: Asid, first: Vpn) -> Option<Region> {
         let region = os.spaces.get(asid.0 as usize)?.regions.find(first)?;

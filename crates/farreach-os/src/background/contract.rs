@@ -27,6 +27,11 @@ pub trait Daemon: Send {
         let _ = (asid, range);
     }
 
+    /// Other memory is free than before: after an event, a fault or a copy.
+    fn memory_used(&mut self, os: &Os) {
+        let _ = os;
+    }
+
     /// A process ended.
     fn ended(&mut self, asid: Asid) {
         let _ = asid;

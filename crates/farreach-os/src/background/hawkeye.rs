@@ -8,8 +8,8 @@
 //! * In bins by logarithm, no group is promoted from bin 0, where it begins and where it is put back: so it is in the
 //!   authors' kernel.
 //! * A process that had its turn goes behind all others, as there.
-//! * Groups that become superpages count for the rate. One that does not qualify (LNX-12) is put back as one without a
-//!   block, and each is looked at once in a round.
+//! * Groups that become superpages count for the rate, as there. One that does not qualify (LNX-12) is put back as one
+//!   without a block, and each is looked at once in a round. One that cannot become a superpage any more leaves.
 
 use super::bins::{BinRule, Bins};
 use super::collapse::{Collapse, Outcome, Work};
@@ -42,12 +42,15 @@ pub(crate) struct Settings {
 /// See the module.
 pub(crate) struct HawkEye {
     settings: Settings,
-    /// Processes that have memory for superpages, the next to have its turn first.
+    /// Processes that had candidates, the next to have its turn first.
     processes: Vec<(Asid, Bins)>,
-    /// When the bits are cleared next, when they are counted, and when groups are promoted.
-    clear_at: u64,
-    count_at: u64,
+    /// When the bits are cleared or counted next, and when they were cleared if they are to be counted.
+    coverage_at: u64,
+    cleared_at: Option<u64>,
+    /// When groups are promoted.
     promote_at: u64,
+    /// Memory is short (HWE-7).
+    short: bool,
     rounds: u64,
     counts: u64,
     work: Work,
@@ -57,9 +60,10 @@ impl HawkEye {
     pub fn new(settings: Settings) -> HawkEye {
         HawkEye {
             processes: Vec::new(),
-            clear_at: settings.period,
-            count_at: u64::MAX,
-            promote_at: if settings.pages > 0 || settings.recovery.is_some() { settings.sleep } else { u64::MAX },
+            coverage_at: settings.period,
+            cleared_at: None,
+            promote_at: if settings.pages > 0 { settings.sleep } else { u64::MAX },
+            short: false,
             settings,
             rounds: 0,
             counts: 0,
@@ -120,8 +124,12 @@ impl HawkEye {
             else {
                 break;
             };
+            let asid = self.processes[place].0;
+            if !self.stands(os, asid, first) {
+                self.processes[place].1.remove(first);
+                continue;
+            }
             let mut process = self.processes.remove(place);
-            let asid = process.0;
             looked.insert((asid, first));
             let outcome = match collapse.region_of(os, asid, first) {
                 Some(region) => collapse.look(os, asid, collapse.group(first), &region, &mut self.work),
@@ -145,44 +153,52 @@ impl HawkEye {
 
 impl Daemon for HawkEye {
     fn due(&self) -> u64 {
-        self.clear_at.min(self.count_at).min(self.promote_at)
+        if self.short { 0 } else { self.coverage_at.min(self.promote_at) }
     }
 
     fn run(&mut self, os: &mut Os, now: u64) {
-        let due = self.due();
-        if self.count_at == due {
-            self.count(os);
-            self.count_at = u64::MAX;
-        } else if self.clear_at == due {
-            self.clear(os);
-            self.count_at = now.saturating_add(self.settings.window);
-            self.clear_at = now.saturating_add(self.settings.period);
+        if std::mem::take(&mut self.short) {
+            let order = self.settings.collapse.order;
+            self.settings.recovery.iter_mut().for_each(|recovery| recovery.run(os, order));
+        } else if self.coverage_at <= self.promote_at {
+            match self.cleared_at.take() {
+                None => {
+                    self.clear(os);
+                    self.cleared_at = Some(now);
+                    self.coverage_at = now.saturating_add(self.settings.window);
+                }
+                Some(cleared) => {
+                    self.count(os);
+                    self.coverage_at = cleared.saturating_add(self.settings.period);
+                }
+            }
         } else {
             self.rounds += 1;
-            if let Some(recovery) = &mut self.settings.recovery {
-                let order: Vec<Asid> = self.processes.iter().map(|(asid, _)| *asid).collect();
-                recovery.run(os, &order, self.settings.collapse.order);
-            }
             self.promote(os);
+            os.memory.release_freed();
             self.promote_at = now.saturating_add(self.settings.sleep);
+            self.memory_used(os);
         }
+    }
+
+    /// HWE-7.
+    fn memory_used(&mut self, os: &Os) {
+        self.short |= self.settings.recovery.is_some_and(|recovery| recovery.target(os) > 0);
     }
 
     /// HWE-1.
     fn faulted(&mut self, os: &Os, asid: Asid, vpn: Vpn, region: &Region) {
         let collapse = self.settings.collapse;
-        if !collapse.is_candidate(os, asid, vpn, region) {
+        let order = os.spaces[asid.0 as usize].table.get(vpn).map_or(0, |entry| entry.order);
+        // A fault that maps a superpage is none of a candidate (HWE-6).
+        if order >= collapse.order || !collapse.is_candidate(os, asid, vpn, region) {
             return;
         }
         let known = self.processes.iter().position(|(of, _)| *of == asid).unwrap_or_else(|| {
             self.processes.push((asid, Bins::new(self.settings.bins)));
             self.processes.len() - 1
         });
-        // A fault that maps a superpage is none of a candidate (HWE-6).
-        let order = os.spaces[asid.0 as usize].table.get(vpn).map_or(0, |entry| entry.order);
-        if order < collapse.order {
-            self.processes[known].1.enter(collapse.group(vpn).start);
-        }
+        self.processes[known].1.enter(collapse.group(vpn).start);
     }
 
     fn ended(&mut self, asid: Asid) {

@@ -6,8 +6,9 @@
 //! * A page has faulted as long as it stays where it is: unmapped, dropped or moved, it has not.
 //! * A group is queued once: when it reaches the threshold, and again only after it lost a page or was found below. It
 //!   is in the queue once at a time.
-//! * A queued group costs as much of the budget as one that is found by scanning (LNX-11). What the budget does not
-//!   reach stays in the queue, for the next wake.
+//! * A page has its mark if the group could be a superpage at the fault.
+//! * A queued group costs as much of the budget as one that is found by scanning (LNX-11). As long as groups wait in the
+//!   queue, the promoter wakes again at once, unless there is no block.
 //! * With fairness, the process is chosen again after each superpage, and one that was looked at to its end has had its
 //!   turn in this wake. Of equal ones the first that faulted comes first.
 //! * What a process wants are its pages of private anonymous memory, in superpages, rounded down.
@@ -57,11 +58,13 @@ impl Population {
         Population { pages: vec![0; pages.div_ceil(64) as usize].into(), weight: 0, queued: false, waits: false }
     }
 
-    fn set(&mut self, at: u64, on: bool) {
+    /// Returns whether the mark of the page was another.
+    fn set(&mut self, at: u64, on: bool) -> bool {
         let (word, bit) = (&mut self.pages[(at / 64) as usize], 1 << (at % 64));
         let was = *word & bit != 0;
         *word = *word & !bit | if on { bit } else { 0 };
         self.weight = self.weight + u64::from(on && !was) - u64::from(was && !on);
+        on != was
     }
 }
 
@@ -100,6 +103,12 @@ impl Promoter {
         }
     }
 
+    fn enter(&mut self, asid: Asid) {
+        if self.ring.enter(asid) && self.due == u64::MAX {
+            self.due = 0;
+        }
+    }
+
     /// Pages that must have faulted (ING-2, ING-6).
     fn threshold(&self, os: &Os) -> u64 {
         let pages = self.settings.collapse.pages();
@@ -132,10 +141,11 @@ impl Promoter {
         for range in os.private_anonymous(asid) {
             for run in os.spaces[asid.0 as usize].table.runs_in(range) {
                 pages += run.pages;
-                held += if run.entry.order == order { run.pages >> order } else { 0 };
+                // A superpage may lie in two regions that differ in advice.
+                held += if run.entry.order == order { run.pages } else { 0 };
             }
         }
-        (weight > 0).then(|| metric(weight, pages >> order, held))
+        (weight > 0).then(|| metric(weight, pages >> order, held >> order))
     }
 
     /// ING-3: the process with the largest metric comes first. False: there was no block.
@@ -171,11 +181,12 @@ impl Promoter {
         while left > 0 {
             let Some((asid, first)) = self.queue.pop_front() else { break };
             self.populations.entry((asid, first)).and_modify(|population| population.waits = false);
-            let Some(region) = self.settings.collapse.region_of(os, asid, first) else { continue };
             let group = self.settings.collapse.group(first);
             left = left.saturating_sub(group.pages);
-            if self.look(os, asid, group, &region) == Outcome::NoBlock {
-                return false;
+            match self.settings.collapse.region_of(os, asid, first) {
+                Some(region) if self.look(os, asid, group, &region) == Outcome::NoBlock => return false,
+                Some(_) => {}
+                None => self.work.scanned += group.pages,
             }
         }
         if self.settings.weights.is_some() {
@@ -200,7 +211,11 @@ impl Daemon for Promoter {
 
     fn run(&mut self, os: &mut Os, now: u64) {
         self.wakes += 1;
-        let slept = if self.scan(os) { self.settings.sleep } else { self.settings.alloc_sleep };
+        let slept = match self.scan(os) {
+            false => self.settings.alloc_sleep,
+            true if !self.queue.is_empty() => 0,
+            true => self.settings.sleep,
+        };
         self.due = if self.ring.is_empty() { u64::MAX } else { now.saturating_add(slept) };
     }
 
@@ -209,9 +224,7 @@ impl Daemon for Promoter {
         if !self.settings.collapse.is_candidate(os, asid, vpn, region) {
             return;
         }
-        if self.ring.enter(asid) && self.due == u64::MAX {
-            self.due = 0;
-        }
+        self.enter(asid);
         let threshold = self.threshold(os);
         let group = self.settings.collapse.group(vpn);
         let population = self.populations.entry((asid, group.start)).or_insert_with(|| Population::new(group.pages));
@@ -227,14 +240,21 @@ impl Daemon for Promoter {
         }
     }
 
+    /// LNX-11.
+    fn advised(&mut self, os: &Os, asid: Asid, region: &Region) {
+        if self.settings.collapse.has_room(os, asid, region) {
+            self.enter(asid);
+        }
+    }
+
     fn unmapped(&mut self, asid: Asid, range: VpnRange) {
         let order = self.settings.collapse.order.into();
         let inside = (asid, range.start.align_down(order))..(asid, range.end());
         let mut empty = Vec::new();
         for (&at, population) in self.populations.range_mut(inside) {
             let part = VpnRange { start: at.1, pages: self.settings.collapse.pages() }.and(range);
-            part.iter().for_each(|vpn| population.set(vpn.0 - at.1.0, false));
-            population.queued = false;
+            let lost = part.iter().filter(|vpn| population.set(vpn.0 - at.1.0, false)).count();
+            population.queued &= lost == 0;
             empty.extend((population.weight == 0 && !population.waits).then_some(at));
         }
         empty.iter().for_each(|at| _ = self.populations.remove(at));

@@ -109,8 +109,7 @@ impl Daemon for Khugepaged {
 
     /// LNX-11: or when memory is advised that has room for a superpage.
     fn advised(&mut self, os: &Os, asid: Asid, region: &Region) {
-        let first = Vpn(region.range.start.0.next_multiple_of(self.settings.collapse.pages()));
-        if self.settings.collapse.is_candidate(os, asid, first, region) {
+        if self.settings.collapse.has_room(os, asid, region) {
             self.enter(asid);
         }
     }

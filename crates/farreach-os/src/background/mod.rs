@@ -81,6 +81,11 @@ impl Os {
     pub(crate) fn daemons_see_fault(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
         self.tell_daemons(|daemon, os| daemon.faulted(os, asid, vpn, region));
     }
+    /// An event ended, or a fault or copy took memory.
+    pub(crate) fn daemons_see_use(&mut self) {
+        self.tell_daemons(|daemon, os| daemon.memory_used(os));
+    }
+
     /// Pages of a range are not mapped there any more, if they were.
     pub(crate) fn daemons_see_unmap(&mut self, asid: Asid, range: VpnRange) {
         self.tell_daemons(|daemon, _| daemon.unmapped(asid, range));

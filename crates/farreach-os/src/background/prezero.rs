@@ -18,7 +18,7 @@ pub(crate) struct Prezero {
 
 impl Prezero {
     pub fn new(order: u32, rate: u64, period: u64) -> Prezero {
-        Prezero { order, rate, period, due: 0, zeroed: 0 }
+        Prezero { order, rate, period, due: period, zeroed: 0 }
     }
 }
 

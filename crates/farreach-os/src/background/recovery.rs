@@ -2,9 +2,9 @@
 //! trace has no values, so a page is zero if it was zeroed and never stored to since (OSC-3); what programs fill with
 //! zeros themselves is not known.
 //!
-//! Where the rules are silent: it looks at free memory at the beginning of each round of promotion. Nothing measures
-//! the overhead of a process, so those come first that had their turn of promotion longest ago. A page that another
-//! process shares stays. After each superpage it looks whether enough is free.
+//! Where the rules are silent: it works as soon as memory is short, before anything else that is due, and looks again
+//! after each event, fault and round of promotion. Nothing measures the overhead of a process, so they come by number. A
+//! page that another process shares stays. After each superpage it looks whether enough is free.
 
 use crate::os::Os;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
@@ -31,18 +31,22 @@ impl Recovery {
         Recovery { start, end, runs: 0, scanned: 0, recovered: 0 }
     }
 
-    /// HWE-7, in this order of processes.
-    pub fn run(&mut self, os: &mut Os, order_of_processes: &[Asid], order: u8) {
-        os.memory.release_freed();
+    /// Frames that must become free now.
+    pub fn target(&self, os: &Os) -> u64 {
         let frames = os.frames();
-        let (Some(total), Some(free)) = (frames.total, frames.free) else { return };
-        let target = target(total, free, self.start, self.end);
+        frames.total.zip(frames.free).map_or(0, |(total, free)| target(total, free, self.start, self.end))
+    }
+
+    /// HWE-7, for superpages of `2^order` base pages.
+    pub fn run(&mut self, os: &mut Os, order: u8) {
+        os.memory.release_freed();
+        let target = self.target(os);
         if target == 0 {
             return;
         }
         self.runs += 1;
         let before = self.recovered;
-        for &asid in order_of_processes {
+        for asid in (0..os.spaces.len() as u32).map(Asid) {
             for range in os.private_anonymous(asid) {
                 for leaf in os.scan_leaves(asid, range).into_iter().filter(|leaf| leaf.order == order) {
                     let group = VpnRange { start: leaf.vpn, pages: 1 << order };

@@ -2,7 +2,8 @@
 //! a history of each page, and clears the bits, of pages that are hot at random.
 //!
 //! Where the rules are silent: whether a page is hot when its bit is read is decided by the scans before. The history
-//! of a page ends when it is unmapped, dropped or moved, or becomes a part of a superpage or a page by itself.
+//! is one of a page in its frame, as in the authors' kernel: it ends when the page is unmapped, dropped or moved, gets
+//! another frame, or becomes a part of a superpage or a page by itself.
 
 use super::contract::Daemon;
 use crate::accessed::ScannedLeaf;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct History {
     order: u8,
+    frame: u64,
     /// Whether it was accessed before the last eight scans, a bit for each.
     accessed: u8,
     /// F.
@@ -47,7 +49,7 @@ pub(crate) struct Tracker {
     due: u64,
     scans: u64,
     scanned: u64,
-    /// After the last scan.
+    /// Hot leaves, of all scans together, and superpages that were cold at the last one.
     hot: u64,
     idle_superpages: u64,
 }
@@ -75,8 +77,8 @@ impl Tracker {
             gone.iter().for_each(|at| _ = self.histories.remove(at));
         }
         let history = self.histories.entry((asid, leaf.vpn)).or_default();
-        if history.order != leaf.order {
-            *history = History { order: leaf.order, ..History::default() };
+        if (history.order, history.frame) != (leaf.order, leaf.pfn.0) {
+            *history = History { order: leaf.order, frame: leaf.pfn.0, ..History::default() };
         }
         let was_hot = history.is_hot();
         history.note(leaf.accessed);
@@ -93,7 +95,7 @@ impl Daemon for Tracker {
 
     fn run(&mut self, os: &mut Os, now: u64) {
         self.scans += 1;
-        (self.hot, self.idle_superpages) = (0, 0);
+        self.idle_superpages = 0;
         for asid in (0..os.spaces.len() as u32).map(Asid) {
             for range in os.private_anonymous(asid) {
                 let leaves = os.scan_leaves(asid, range);
@@ -118,7 +120,7 @@ impl Daemon for Tracker {
         vec![
             ("tracker_scans", self.scans),
             ("tracker_scanned_ptes", self.scanned),
-            ("tracker_hot_at_end", self.hot),
+            ("tracker_hot_ptes", self.hot),
             ("tracker_idle_superpages_at_end", self.idle_superpages),
         ]
     }

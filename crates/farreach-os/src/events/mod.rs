@@ -57,6 +57,7 @@ impl Os {
             self.follow_direct_map(asid);
             self.sync_ranges(asid);
         }
+        self.daemons_see_use();
     }
 
     /// An event in pages of this system.

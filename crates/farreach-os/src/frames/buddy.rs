@@ -76,7 +76,7 @@ impl Buddy {
     /// A free block enters its list.
     fn push(&mut self, base: u64, order: u32) {
         match self.zeroed.as_mut().filter(|zeroed| zeroed.has_all(base..base + (1 << order))) {
-            Some(zeroed) => zeroed.lists[order as usize].push_back(base),
+            Some(zeroed) => zeroed.lists[order as usize].push(base),
             None => self.lists[order as usize].push(base),
         }
     }

@@ -190,14 +190,7 @@ impl Placement for Policy {
         Ok(())
     }
 
-    /// HWE-6: contents that replace the zeros do without.
     fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
-        memory.alloc.prefer_zeroed(!memory.objects.get(request.object).kind.is_file());
-        memory.alloc_frame(request.vpn)
-    }
-
-    fn allocate_copy(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
-        memory.alloc.prefer_zeroed(false);
         memory.alloc_frame(request.vpn)
     }
 
@@ -216,12 +209,6 @@ impl Placement for Policy {
     ) -> bool {
         let _ = (memory, request);
         self.allowed(advice).contains(&order)
-    }
-
-    fn superpage_block(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {
-        let _ = request;
-        memory.alloc.prefer_zeroed(true);
-        memory.alloc_block(order.into())
     }
 
     fn daemons(&mut self) -> Vec<Box<dyn Daemon>> {

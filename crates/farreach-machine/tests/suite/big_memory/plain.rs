@@ -48,6 +48,8 @@ pub struct Paged<M> {
     log: Vec<String>,
     /// Instructions so far, as far as the work of a system is concerned.
     now: u64,
+    /// Of a hundred touches, those that are walks (OSC-2).
+    walks: u64,
     /// What else is compared of a page.
     more: fn(&Os, &M, Asid, u64),
 }
@@ -55,7 +57,12 @@ pub struct Paged<M> {
 impl<M: Model> Paged<M> {
     pub fn new(keys: &str, model: M, (seed, shape): (u64, Shape), more: fn(&Os, &M, Asid, u64)) -> Paged<M> {
         let (os, programs) = (os(keys), Programs::new(seed, shape));
-        Paged { os, model, programs, pages: shape.pages, log: Vec::new(), now: 0, more }
+        Paged { os, model, programs, pages: shape.pages, log: Vec::new(), now: 0, walks: 0, more }
+    }
+
+    /// Of a hundred touches this many are walks.
+    pub fn walking(self, walks: u64) -> Paged<M> {
+        Paged { walks, ..self }
     }
 
     fn apply(&mut self, asid: Asid, op: &Op) {
@@ -87,6 +94,11 @@ impl<M: Model> Paged<M> {
         let got = self.os.touch(asid, Vpn(page), kind);
         let expected = self.model.touch(asid.0, page, kind);
         assert_eq!(got.is_ok(), expected.is_ok(), "whether there is memory");
+        if self.walks > 0 && got.is_ok() && self.programs.dice.percent(self.walks) {
+            self.log.push("a walk".into());
+            self.os.walked(asid, Vpn(page));
+            self.model.walked(asid.0, page);
+        }
         self.compare(asid, page);
     }
 

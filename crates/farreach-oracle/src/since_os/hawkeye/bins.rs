@@ -1,6 +1,7 @@
 //! Candidates and their bins (HWE-1, HWE-3, HWE-4).
 
 use super::{Choice, PlainHawkEye};
+use std::collections::BTreeSet;
 
 /// HWE-3.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +63,15 @@ impl PlainHawkEye {
         self.candidates.get_mut(&process).expect("it has candidates")
     }
 
+    /// All candidates, by process in the ring, and by bin from the highest.
+    pub(super) fn by_bins(&self) -> Vec<(u32, u64)> {
+        let of = |process: &u32| {
+            let process = *process;
+            self.candidates[&process].iter().rev().flatten().map(move |first| (process, *first))
+        };
+        self.ring.iter().flat_map(of).collect()
+    }
+
     /// All candidates, by process in the ring, and by address.
     pub(super) fn all_candidates(&self) -> Vec<(u32, u64)> {
         let mut all = Vec::new();
@@ -99,21 +109,23 @@ impl PlainHawkEye {
         bins[0].push(first);
     }
 
-    /// The highest bin of a process that has a group.
-    fn highest(&self, process: u32) -> Option<usize> {
-        self.candidates[&process].iter().rposition(|bin| !bin.is_empty())
+    /// The highest bin of a process that has a group to choose, and the first of these; `seen` are none.
+    fn highest(&self, process: u32, seen: &BTreeSet<(u32, u64)>) -> Option<(usize, u64)> {
+        let lowest = usize::from(self.config.bins == Bins::Log2);
+        let unseen = |bin: &Vec<u64>| bin.iter().copied().find(|first| !seen.contains(&(process, *first)));
+        let bins = self.candidates[&process].iter().enumerate().skip(lowest);
+        bins.filter_map(|(bin, groups)| Some((bin, unseen(groups)?))).last()
     }
 
     /// HWE-4: the next group.
-    pub(super) fn choose(&self) -> Option<(u32, u64)> {
-        let served = self.ring.iter().position(|process| Some(*process) == self.last);
-        let mut in_turn = self.ring.clone();
-        in_turn.rotate_left(served.map_or(0, |at| at + 1));
-        let mut processes: Vec<u32> = in_turn.into_iter().filter(|process| self.highest(*process).is_some()).collect();
+    pub(super) fn choose(&self, seen: &BTreeSet<(u32, u64)>) -> Option<(u32, u64)> {
+        let in_turn = self.ring.iter().copied();
+        let mut processes: Vec<u32> = in_turn.filter(|process| self.highest(*process, seen).is_some()).collect();
         match self.config.choice {
             Choice::Global => {
-                let best = processes.iter().map(|process| self.highest(*process)).max()?;
-                processes.retain(|process| self.highest(*process) == best);
+                let bin = |process: u32| self.highest(process, seen).map(|(bin, _)| bin);
+                let best = processes.iter().map(|process| bin(*process)).max()?;
+                processes.retain(|process| bin(*process) == best);
             }
             Choice::Measured(least) => {
                 processes.retain(|process| self.overhead(*process) >= least);
@@ -122,6 +134,6 @@ impl PlainHawkEye {
             }
         }
         let process = *processes.first()?;
-        Some((process, self.candidates[&process][self.highest(process)?][0]))
+        Some((process, self.highest(process, seen)?.1))
     }
 }

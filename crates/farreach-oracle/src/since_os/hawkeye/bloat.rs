@@ -8,21 +8,21 @@ impl PlainHawkEye {
     pub fn to_recover(&self) -> Option<u64> {
         let (start, end) = self.config.bloat?;
         let free = self.paging.frames.free();
-        let short = free * 100 < self.config.memory * start;
-        short.then(|| (self.config.memory * end).div_ceil(100).saturating_sub(free))
+        let short = free < self.config.memory * start / 100;
+        short.then(|| (self.config.memory * end / 100).saturating_sub(free))
     }
 
     /// ON-67.
     pub(super) fn watch_bloat(&mut self) {
         if self.to_recover().is_some() {
-            self.due[3] = self.now;
+            self.due[3] = 0;
         }
     }
 
     pub(super) fn recover(&mut self) {
         self.due[3] = u64::MAX;
         let Some(wanted) = self.to_recover() else { return };
-        self.add("bloat_runs", 1);
+        self.add("recovery_runs", 1);
         let enough = self.paging.frames.free() + wanted;
         let mut processes: Vec<u32> = self.paging.programs.spaces.keys().copied().collect();
         processes.sort_by(|a, b| self.overhead(*a).total_cmp(&self.overhead(*b)));
@@ -43,8 +43,7 @@ impl PlainHawkEye {
                     continue;
                 }
                 self.paging.split(process, first);
-                self.add("bloat_splits", 1);
-                self.add("bloat_recovered_pages", zero.len() as u64);
+                self.add("recovered_pages", zero.len() as u64);
                 let table = &mut self.paging.space(process).table;
                 zero.iter().for_each(|page| _ = table.remove(page));
                 self.give_back();

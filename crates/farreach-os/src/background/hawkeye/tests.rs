@@ -159,6 +159,7 @@ fn hwe_7_pages_of_zeros_are_taken_out_of_superpages() {
     map(&mut os, 0, 224);
     // Fourteen superpages with a store in each.
     (0..14).for_each(|group| _ = store(&mut os, 16 * group + 5));
+    assert_eq!(os.due(), 0, "memory is short");
     advance(&mut os, 1000);
     assert_eq!(counts(&os, ["recovery_runs", "recovered_pages", "zero_unknown"]), [1, 45, 1]);
     assert_eq!((os.counts().demotions, os.frames().free), (3, Some(32 + 45)));
@@ -178,14 +179,15 @@ fn hwe_6_blocks_are_filled_with_zeros_ahead() {
     let keys = format!("{ZEROS},recovery_start=0,prezero_rate=2,prezero_block=64K,prezero_ms=10,max_order=5");
     let mut os = os("hawkeye", &keys);
     let ahead = |os: &Os| counts(os, ["zero_pages_background", "zeroed_ahead_used"]);
-    advance(&mut os, 0);
+    assert_eq!(os.due(), 10);
+    advance(&mut os, 10);
     assert_eq!(ahead(&os), [32, 0]);
     map(&mut os, 0, 64);
     // Zeroed blocks come first, the first zeroed of them.
     assert_eq!((store(&mut os, 0), ahead(&os), os.counts().zeroed_pages), (0, [32, 16], 0));
     assert_eq!((store(&mut os, 16), ahead(&os), os.counts().zeroed_pages), (16, [32, 32], 0));
     assert_eq!((store(&mut os, 32), ahead(&os), os.counts().zeroed_pages), (32, [32, 32], 16));
-    advance(&mut os, 10);
+    advance(&mut os, 20);
     assert_eq!(ahead(&os), [64, 32]);
     // Files prefer the others: a block that is not zeroed is split for them.
     map_as(&mut os, 0, 128, 1, true, file("/f", 0));
@@ -194,11 +196,11 @@ fn hwe_6_blocks_are_filled_with_zeros_ahead() {
     map(&mut os, 132, 1);
     assert_eq!((store(&mut os, 132), ahead(&os), os.counts().zeroed_pages), (81, [64, 32], 17));
     // When all is zeroed, there is no more to do.
-    (2..20).for_each(|period| advance(&mut os, 10 * period));
+    (3..21).for_each(|period| advance(&mut os, 10 * period));
     assert_eq!(ahead(&os)[0], 32 + 32 + 10 * 16);
     // What was in use is not zeroed any more.
     unmap(&mut os, 0, 16);
-    advance(&mut os, 200);
+    advance(&mut os, 210);
     assert_eq!(ahead(&os)[0], 64 + 11 * 16);
 }
 
@@ -207,14 +209,14 @@ fn hwe_6_a_part_of_a_zeroed_block_stays_so_and_a_mixed_block_is_none() {
     let keys = format!("{ZEROS},recovery_start=0,prezero_rate=1,prezero_block=64K,thp=never,max_order=5");
     let mut os = os("hawkeye", &keys);
     let ahead = |os: &Os| counts(os, ["zero_pages_background", "zeroed_ahead_used"]);
-    advance(&mut os, 0);
+    advance(&mut os, 1000);
     map(&mut os, 0, 8);
     (0..4).for_each(|vpn| _ = store(&mut os, vpn));
     assert_eq!((ahead(&os), os.counts().zeroed_pages), ([16, 4], 0));
     // Pages 0 to 3 come back with other contents: the block of 16 is whole again, and not zeroed.
     unmap(&mut os, 0, 4);
     map(&mut os, 64, 16);
-    advance(&mut os, 1000);
+    advance(&mut os, 2000);
     assert_eq!(ahead(&os), [16 + 4, 4], "twelve of its frames kept their zeros");
     (64..80).for_each(|vpn| _ = store(&mut os, vpn));
     assert_eq!((ahead(&os), os.counts().zeroed_pages), ([20, 20], 0));

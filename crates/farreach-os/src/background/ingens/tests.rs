@@ -1,4 +1,4 @@
-//! The promoter by hand: groups of 2 MB, and of 16 pages.
+//! The promoter by hand: groups of 2 MB, and of 16 pages. OAMB-9: the metric is that of the authors' kernel.
 
 use super::{Population, metric};
 use crate::Os;
@@ -92,7 +92,7 @@ fn ing_3_a_group_needs_an_accessed_page_and_no_writable_one() {
 
 /// A budget of two groups.
 #[test]
-fn ing_3_the_queue_comes_first_and_what_is_over_waits() {
+fn ing_3_the_queue_comes_first_wake_after_wake() {
     let mut os = os("ingens", &format!("{SMALL},pages_to_scan=32,promote_sleep_ms=100"));
     map(&mut os, 0, 64);
     for group in [3, 1, 0, 2] {
@@ -100,11 +100,8 @@ fn ing_3_the_queue_comes_first_and_what_is_over_waits() {
     }
     let superpages = |os: &Os| [0, 16, 32, 48].map(|vpn| order(os, 0, vpn));
     advance(&mut os, 0);
-    assert_eq!(superpages(&os), [0, 4, 0, 4]);
-    assert_eq!(os.due(), 100);
-    advance(&mut os, 100);
-    assert_eq!(superpages(&os), [4; 4]);
-    assert_eq!(counts(&os, ["promoter_scanned_ptes"]), [64]);
+    assert_eq!((superpages(&os), os.due()), ([4; 4], 100), "it does not sleep as long as groups wait");
+    assert_eq!(counts(&os, ["promoter_wakes", "promoter_scanned_ptes"]), [2, 64]);
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::ops::Range;
 pub struct Zeroed {
     /// Frames with zeros that nothing was put into since: free ones, and allocated ones without contents yet.
     frames: FrameSet,
-    /// By order, the free blocks of such frames alone, in the order in which they became so. They are behind the other
-    /// free blocks of their order.
+    /// By order, the free blocks of such frames alone. What was filled comes behind all others, what was freed or split
+    /// off before them.
     pub lists: Vec<FreeList>,
     /// Whether requests take such blocks first, of those of one order; otherwise last.
     pub first: bool,
