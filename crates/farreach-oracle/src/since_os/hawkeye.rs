@@ -31,7 +31,8 @@ use crate::frames::Frames;
 use crate::linux::Khugepaged;
 use crate::paging::{Full, Model, Paging};
 use crate::program::Name;
-use crate::superpages::{Mode, System, group};
+use crate::superpages::{Mode, group};
+use crate::system::System;
 use farreach_types::event::{Kind, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
