@@ -16,8 +16,8 @@ const SCAN: u64 = 20;
 pub(super) const WORDS: &str = "\
     Time is instructions at one cycle each, cycles of translation by the model, and work of the system that the program \
     waits for: 4500 cycles a fault and 730 for each 4 KB of zeros, as measured on a Zen 5 with Linux 6.18, and 1460 for \
-    each 4 KB that is copied, which is assumed. khugepaged works in the background: its copies and zeros, compaction \
-    included, and 20 cycles for each entry that it looks at, are apart. The longest fault is the most pages that one \
+    each 4 KB that is copied, which is assumed. Daemons work in the background: their copies and zeros, compaction \
+    included, and 20 cycles for each entry that they look at, are apart. The longest fault is the most pages that one \
     fault filled or copied, all at the price of zeros: where it copies, it takes longer.";
 
 /// What was done, in pages of 4 KB.
@@ -28,22 +28,26 @@ pub(super) struct Work {
     copied: u64,
     background_zeroed: u64,
     background_copied: u64,
+    zeroed_ahead: u64,
     scanned: u64,
     largest: u64,
 }
 
 impl Work {
-    /// As a system counted it.
+    /// As a system counted it. Counters of daemons say by their names what they count (OSC-4); an exchange is two
+    /// copies (RNG-3).
     pub fn of(os: &OsCounts) -> Work {
         let own = |name| os.policy.get(name);
-        let (background_zeroed, background_copied) = (own("khugepaged_zeroed_pages"), own("khugepaged_copied_pages"));
+        let background_zeroed = os.policy.ending_in("_zeroed_pages");
+        let background_copied = os.policy.ending_in("copied_pages") + 2 * own("exchanged_pages");
         Work {
             faults: os.page_faults + os.protection_faults,
             zeroed: os.zeroed_pages.saturating_sub(background_zeroed),
             copied: (os.cow_copies + os.gathered_pages).saturating_sub(background_copied),
             background_zeroed,
             background_copied,
-            scanned: own("khugepaged_scanned_ptes"),
+            zeroed_ahead: own("zero_pages_background"),
+            scanned: os.policy.ending_in("_scanned_ptes") + own("recovery_scanned_pages"),
             largest: os.largest_fault_pages,
         }
     }
@@ -55,7 +59,7 @@ impl Work {
 
     /// Cycles beside the program.
     pub fn background(&self) -> u64 {
-        ZERO * self.background_zeroed + COPY * self.background_copied + SCAN * self.scanned
+        ZERO * (self.background_zeroed + self.zeroed_ahead) + COPY * self.background_copied + SCAN * self.scanned
     }
 
     /// Cycles of the fault with most pages.
@@ -74,12 +78,18 @@ mod tests {
         os.largest_fault_pages = 512;
         assert_eq!(Work::of(&os).waited(), 3 * 4500 + 600 * 730 + 50 * 1460);
         assert_eq!((Work::of(&os).background(), Work::of(&os).largest_fault()), (0, 4500 + 512 * 730));
-        os.policy =
-            [("khugepaged_zeroed_pages", 500), ("khugepaged_copied_pages", 12), ("khugepaged_scanned_ptes", 512)]
-                .map(|(name, n)| (name.to_owned(), n))
-                .into_iter()
-                .collect();
+        os.policy = [
+            ("khugepaged_zeroed_pages", 500),
+            ("khugepaged_copied_pages", 10),
+            ("exchanged_pages", 1),
+            ("khugepaged_scanned_ptes", 500),
+            ("tracker_scanned_ptes", 12),
+            ("zero_pages_background", 7),
+        ]
+        .map(|(name, n)| (name.to_owned(), n))
+        .into_iter()
+        .collect();
         assert_eq!(Work::of(&os).waited(), 3 * 4500 + 100 * 730 + 38 * 1460);
-        assert_eq!(Work::of(&os).background(), 500 * 730 + 12 * 1460 + 512 * 20);
+        assert_eq!(Work::of(&os).background(), 507 * 730 + 12 * 1460 + 512 * 20);
     }
 }

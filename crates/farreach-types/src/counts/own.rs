@@ -14,6 +14,11 @@ impl OwnCounts {
         self.0.iter().all(|(_, count)| *count == 0)
     }
 
+    /// The sum of the counters whose names end so.
+    pub fn ending_in(&self, end: &str) -> u64 {
+        self.0.iter().filter(|(name, _)| name.ends_with(end)).map(|(_, count)| count).sum()
+    }
+
     /// Counters of these names, at 0. Allocates only if the names were others.
     pub fn reset(&mut self, names: &[&str]) {
         if self.0.iter().map(|(name, _)| name.as_str()).eq(names.iter().copied()) {
@@ -103,6 +108,9 @@ mod tests {
         sum.add(1, 7);
         sum.add(1, 1);
         assert_eq!((sum.get("x"), sum.get("y"), sum.get("a")), (0, 8, 0));
+        sum.add(0, 2);
+        assert_eq!(sum.ending_in(""), 10);
+        assert_eq!(sum.ending_in("y"), 8);
         sum.reset(&["x", "y"]);
         assert!(sum.is_empty());
     }
