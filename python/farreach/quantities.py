@@ -7,7 +7,7 @@ import os
 import shlex
 from typing import Any, List, Optional, Sequence, Union
 
-__all__ = ["Command", "PathLike", "Count", "Size", "count_of", "size_of", "seed_of", "words_of", "is_whole"]
+__all__ = ["Command", "PathLike", "Count", "Size", "count_of", "size_of", "seed_of", "words_of", "is_whole", "place_of"]
 
 #: A path.
 PathLike = Union[str, "os.PathLike[str]"]
@@ -78,3 +78,14 @@ def words_of(command: Command) -> List[str]:
     if not found:
         raise ValueError("the command is empty")
     return found
+
+
+def place_of(value: Union[str, int, None]) -> Optional[str]:
+    """A place in a run: a function, an address, or "mark"."""
+    if value is None:
+        return None
+    if isinstance(value, str) and value:
+        return value
+    if is_whole(value):
+        return hex(int(value))
+    raise ValueError(f"start = {value!r} is not allowed: a function such as 'main', an address or 'mark' is")

@@ -14,9 +14,9 @@ from typing import IO, Any, Callable, List, NamedTuple, Optional, Sequence, Unio
 from . import _command, _core
 from .errors import CommandError
 from .machine import MachinesLike, listed
-from .quantities import Command, Count, PathLike, Size, count_of, is_whole, seed_of, size_of, words_of
+from .quantities import Command, Count, PathLike, Size, count_of, is_whole, place_of, seed_of, size_of, words_of
 from .result import PageSizeResult, Result
-from .trace import Trace, TraceLike, source_of
+from .trace import Trace, TraceLike, source_of, sources_of
 
 __all__ = ["run", "record", "simulate", "pagesize"]
 
@@ -37,6 +37,10 @@ class _Settings(NamedTuple):
     plain: bool
     progress: Optional[Callable[[int, int], Any]]
     sample: Optional[int]
+    start: Optional[str]
+    skip: Optional[int]
+    warmup: Optional[int]
+    every: Optional[int]
 
 
 class _Program(NamedTuple):
@@ -73,6 +77,10 @@ def _settings(
     plain: bool,
     progress: Progress,
     sample: Optional[int] = None,
+    start: Union[str, int, None] = None,
+    skip: Optional[Count] = None,
+    warmup: Optional[Count] = None,
+    every: Optional[Count] = None,
 ) -> _Settings:
     if not is_whole(threads, 0, 4096):
         raise ValueError(f"threads = {threads!r} is not allowed: a whole number from 0 to 4096 is")
@@ -83,7 +91,8 @@ def _settings(
     if not (callable(progress) or isinstance(progress, bool)):
         raise ValueError(f"progress = {progress!r} is not allowed: True, False or a function is")
     number, bytes_of = count_of("limit", limit), size_of("align", align)
-    return _Settings(number, seed_of(seed), bytes_of, int(threads), plain, _shown(progress), sample)
+    pieces = (place_of(start), count_of("skip", skip), count_of("warmup", warmup), count_of("every", every))
+    return _Settings(number, seed_of(seed), bytes_of, int(threads), plain, _shown(progress), sample, *pieces)
 
 
 def run(
@@ -97,6 +106,10 @@ def run(
     plain: bool = False,
     progress: Progress = False,
     sample: Optional[int] = None,
+    start: Union[str, int, None] = None,
+    skip: Optional[Count] = None,
+    warmup: Optional[Count] = None,
+    every: Optional[Count] = None,
     cwd: Optional[PathLike] = None,
     stdin: Optional[PathLike] = None,
     stdout: Optional[PathLike] = None,
@@ -116,6 +129,11 @@ def run(
         progress: True for a line on standard error, or a function of instructions and references so far.
         sample: simulate one in N windows of a million instructions, N from 2 on, and estimate what is counted of TLBs,
             with the standard error of misses. Faults and memory are exact.
+        start: begin where the program executes this function or address for the first time, such as "main" or 0x401000;
+            "mark": the pieces alone that it marks.
+        skip: leave out so many instructions from there on; their events take place, their references do not.
+        warmup: simulate so many behind these, and do not count them; memory is that of all that is simulated.
+        every: divide what is counted into phases of so many: `Machine result.phases` in JSON.
         cwd: directory in which the program starts.
         stdin: file that is its standard input.
         stdout: file that its standard output goes to.
@@ -133,7 +151,7 @@ def run(
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", os.fspath(cwd))
     places = (os.fspath(path) if path is not None else None for path in (cwd, stdin, stdout))
     program = _Program(words, _command.tool_dir(), *places)
-    settings = _settings(limit, seed, align, threads, plain, progress, sample)
+    settings = _settings(limit, seed, align, threads, plain, progress, sample, start, skip, warmup, every)
     report, status = _core.run(program, shlex.join(words), [m._tuple() for m in listed(machines)], settings)
     result = Result(report)
     result.status = status
@@ -141,7 +159,7 @@ def run(
 
 
 def simulate(
-    trace: TraceLike,
+    trace: Union[TraceLike, Sequence[Union[PathLike, Trace]]],
     machines: Optional[MachinesLike] = None,
     *,
     limit: Optional[Count] = None,
@@ -151,6 +169,11 @@ def simulate(
     plain: bool = False,
     progress: Progress = False,
     sample: Optional[int] = None,
+    start: Union[str, int, None] = None,
+    skip: Optional[Count] = None,
+    warmup: Optional[Count] = None,
+    every: Optional[Count] = None,
+    interleave: Optional[Count] = None,
 ) -> Result:
     """Compares machines on a trace, a kernel, or references of your own.
 
@@ -159,14 +182,17 @@ def simulate(
             name (`address`, and `size`, `kind`, `pid` as arrays or one number), a structured array, an Arrow table or
             record batch, a frame, a `Batch`, or an iterable of these.
         machines: as for `run`; so are the other arguments.
+        interleave: `trace` is a list of paths, kernels or `Trace`s, which run side by side on one machine, in time
+            slices of so many instructions.
 
     Raises:
         MachineError: a machine is refused.
         TraceError: the trace is damaged, or a reference is not possible.
         SimulationError: a machine cannot go on.
     """
-    source, label = source_of(trace)
-    settings = _settings(limit, seed, align, threads, plain, progress, sample)
+    number = count_of("interleave", interleave)
+    source, label = source_of(trace) if number is None else sources_of(trace, number)  # type: ignore[arg-type]
+    settings = _settings(limit, seed, align, threads, plain, progress, sample, start, skip, warmup, every)
     return Result(_core.simulate(source, label, [m._tuple() for m in listed(machines)], settings))
 
 
@@ -175,6 +201,8 @@ def record(
     output: PathLike,
     *,
     limit: Optional[Count] = None,
+    start: Union[str, int, None] = None,
+    skip: Optional[Count] = None,
     pages_only: bool = False,
     cwd: Optional[PathLike] = None,
     stdin: Stream = None,
@@ -186,6 +214,7 @@ def record(
         command: the program and its arguments.
         output: the trace file.
         limit: stop after so many instructions, such as "300M".
+        start, skip: what is left out first, as for `run`.
         pages_only: a page trace, for machines that look at pages alone: smaller, and simulated faster.
         cwd: directory in which the program starts.
         stdin: file that is its standard input; or as for `subprocess.run`.
@@ -197,7 +226,7 @@ def record(
     Raises:
         CommandError: the program cannot be recorded. Its own exit status is no error.
     """
-    recorded(command, output, limit, cwd, stdin, stdout, pages_only)
+    recorded(command, output, limit, cwd, stdin, stdout, pages_only, start, skip)
     return Trace(output)
 
 
@@ -209,12 +238,15 @@ def recorded(
     stdin: Stream,
     stdout: Stream,
     pages_only: bool = False,
+    start: Union[str, int, None] = None,
+    skip: Optional[Count] = None,
 ) -> int:
     """Stores the trace of a program and returns its exit status, as a shell would say it."""
     words = words_of(command)
     line = [_command.command(), "record", "--output", os.path.abspath(output)]
-    if (number := count_of("limit", limit)) is not None:
-        line += ["--limit", str(number)]
+    numbers = (("--from", place_of(start)), ("--skip", count_of("skip", skip)), ("--limit", count_of("limit", limit)))
+    for option, value in numbers:
+        line += [option, str(value)] if value is not None else []
     if pages_only:
         line.append("--pages-only")
     with contextlib.ExitStack() as opened:
@@ -250,6 +282,9 @@ def pagesize(
     seed: int = 0,
     threads: int = 0,
     progress: Progress = False,
+    start: Union[str, int, None] = None,
+    skip: Optional[Count] = None,
+    warmup: Optional[Count] = None,
 ) -> PageSizeResult:
     """What other page sizes would have brought: misses against memory, from 4 KB to 2 MB, in one pass.
 
@@ -259,13 +294,13 @@ def pagesize(
         sizes: page sizes, ascending powers of two from "4K" to "2M"; default: all.
         entries: entries of each of the two TLBs.
         machines: machines to run beside; `()` for none.
-        limit, seed, threads, progress: as for `run`.
+        limit, seed, threads, progress, start, skip, warmup: as for `run`.
     """
     if (trace is None) == (command is None):
         raise ValueError("a trace or a command is needed, and only one of them")
     numbers = [size_of("sizes", size) or 0 for size in sizes or [4096 << i for i in range(10)]]
     beside = [m._tuple() for m in listed(machines, none=True)]
-    settings = _settings(limit, seed, None, threads, False, progress)
+    settings = _settings(limit, seed, None, threads, False, progress, None, start, skip, warmup)
     if command is not None:
         words = words_of(command)
         program = _Program(words, _command.tool_dir())

@@ -322,6 +322,17 @@ class TraceWriter:
             self._writer.abandon()
 
 
+def sources_of(traces: Any, slice_: int) -> Tuple[Any, str]:
+    """Several traces that take turns, as the compiled half takes them, and their name for the result."""
+    if isinstance(traces, (str, os.PathLike, Trace)) or not isinstance(traces, Iterable):
+        raise ValueError("interleave needs several traces: a list of paths or Traces")
+    found = [source_of(one) if isinstance(one, (str, os.PathLike, Trace)) else None for one in traces]
+    named = [one for one in found if one is not None]
+    if len(named) < 2 or len(named) < len(found):
+        raise ValueError("interleave needs two traces or more, each a path, workload:NAME or a Trace")
+    return ([source for source, _ in named], slice_), " + ".join(label for _, label in named)
+
+
 def source_of(trace: TraceLike) -> Tuple[Any, str]:
     """A trace as the compiled half takes it, and its name for the result."""
     if isinstance(trace, Trace):

@@ -1,12 +1,13 @@
 //! What the headers of a program file say.
 
-use object::elf::{ET_DYN, ET_EXEC, FileHeader64, PF_X, PT_INTERP, PT_LOAD, ProgramHeader64};
-use object::read::elf::{FileHeader, ProgramHeader};
+use object::elf::{ET_DYN, ET_EXEC, FileHeader64, NT_GNU_BUILD_ID, PF_X, PT_INTERP, PT_LOAD, ProgramHeader64};
+use object::read::elf::{FileHeader, Note, ProgramHeader};
 use object::{LittleEndian, ReadCache};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// Longest path of the system.
 const PATH_MAX: u64 = 4096;
@@ -46,6 +47,39 @@ pub fn linker_of(file: &File) -> Option<Option<PathBuf>> {
         let name = name.strip_suffix(&[0])?;
         Some(Some(OsString::from_vec(name.to_vec()).into()))
     })?
+}
+
+/// The build id that its linker gave a program or library, hexadecimal; `None` if it has none, or is no such file.
+pub fn build_id(file: &File) -> Option<String> {
+    segments(file, |_, segments, cache| {
+        let id = segments.iter().find_map(|segment| {
+            let mut notes = segment.notes(LE, cache).ok()??;
+            let is_id =
+                |note: &Note<FileHeader64<LittleEndian>>| note.name() == b"GNU" && note.n_type(LE) == NT_GNU_BUILD_ID;
+            std::iter::from_fn(|| notes.next().ok()?).find(is_id)
+        });
+        Some(id?.desc().iter().map(|byte| format!("{byte:02x}")).collect())
+    })?
+}
+
+/// The libraries that a program is started with, as its dynamic linker finds them in this environment, the linker
+/// itself included; none of a program that has no linker, or if the linker does not say.
+pub fn libraries_of(program: &Path) -> Vec<PathBuf> {
+    let linker = File::open(program).ok().and_then(|file| linker_of(&file)).flatten();
+    let Some(linker) = linker else { return Vec::new() };
+    let listed = Command::new(&linker).arg("--list").arg(program).stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let listed = listed.ok().filter(|done| done.status.success()).map(|done| done.stdout).unwrap_or_default();
+    // `name => path (address)`, or `path (address)`; what the kernel provides has no path.
+    let path = |line: &str| {
+        let place = line.split_once(" => ").map_or(line, |(_, place)| place).trim();
+        let path = place.rsplit_once(" (").map_or(place, |(path, _)| path);
+        path.starts_with('/').then(|| PathBuf::from(path))
+    };
+    let mut found: Vec<PathBuf> = String::from_utf8_lossy(&listed).lines().filter_map(path).collect();
+    if !found.contains(&linker) {
+        found.push(linker);
+    }
+    found
 }
 
 /// What of the text of a program could lie on huge pages.

@@ -58,7 +58,7 @@ pub use advice::{huge_pages_for, no_huge_pages, populate};
 pub use allocator_of::{AllocatorKind, allocator_of};
 pub use check::check_program;
 pub use counts::Counts;
-pub use elf::{Text, linker_of, text_of};
+pub use elf::{Text, build_id, libraries_of, linker_of, text_of};
 pub use folder::Folder;
 pub use launch::{Options, TEXT_LIBRARY, TOOL, TOOL_VARIABLE, tool_dir};
 pub use limits::{check_addresses, check_stack};

@@ -19,6 +19,7 @@ use super::filter::{self, FastTags, Filter};
 use super::guest::GuestRun;
 use super::instance::{Group, TlbInstance};
 use super::lifetimes::RegionLifetimes;
+use super::marks::{Counted, Marks, Moment};
 use super::tally::{Footprint, ORDERS, ProcessCounts, Tally, counter_of};
 use super::threads::Threads;
 use super::traps::MappedPages;
@@ -71,6 +72,8 @@ pub(super) struct Engine {
     pub fetches: Fetches,
     limit: u64,
     plain: bool,
+    /// The parts of the run.
+    pub marks: Marks,
     /// If windows alone are simulated.
     pub sampling: Option<Box<Sampling>>,
     /// Where its phase ends; nowhere without it.
@@ -124,6 +127,7 @@ impl Engine {
             fetches,
             limit: limit.unwrap_or(u64::MAX),
             plain,
+            marks: Marks::default(),
             sampling: None,
             phase_end: u64::MAX,
             boundary: u64::MAX,
@@ -136,6 +140,12 @@ impl Engine {
             changes: Vec::new(),
             ops: 0,
         }
+    }
+
+    /// A warm-up comes first.
+    pub fn warm_up(&mut self) {
+        self.marks = Marks::new(true);
+        self.uncounted = true;
     }
 
     /// The limit was reached: further batches would be ignored.

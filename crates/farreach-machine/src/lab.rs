@@ -57,6 +57,10 @@ impl Lab {
             let what = format!("--sample is not allowed: {policy} must know all that comes");
             return Err(Error::Config { machine: specs[i].name.clone(), what });
         }
+        if let (Some(_), Some(warmup), Some(spec)) = (options.sample, options.warmup, specs.first()) {
+            let what = format!("--warmup {warmup} is not allowed with --sample, where each window has a warm-up");
+            return Err(Error::Config { machine: spec.name.clone(), what });
+        }
         if let Some(&i) = learning.first().filter(|_| !options.twice) {
             return Err(Error::Config { machine: specs[i].name.clone(), what: once(&specs[i]) });
         }

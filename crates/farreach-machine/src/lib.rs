@@ -11,6 +11,7 @@
 
 mod compiled;
 mod description;
+mod differences;
 mod driver;
 mod engine;
 mod filter;
@@ -23,6 +24,7 @@ mod instance;
 mod lab;
 mod lifetimes;
 mod lines;
+mod marks;
 mod memory_profile;
 mod options;
 mod pages;

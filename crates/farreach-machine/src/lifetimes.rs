@@ -296,6 +296,7 @@ impl RegionLifetimes {
             | Op::Code { .. }
             | Op::Pages
             | Op::Samples
+            | Op::Boundary(_)
             | Op::Advise { .. }
             | Op::Thp(_)
             | Op::Guest(_)

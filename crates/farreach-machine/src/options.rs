@@ -25,6 +25,10 @@ pub struct Options {
     /// Instructions (references, for traces without fetches) after which the run stops. The result names this budget
     /// (PS-9, AMB-32).
     pub limit: Option<u64>,
+    /// The stream has a [`Boundary::Counted`](farreach_types::event::Boundary::Counted) behind this many instructions:
+    /// until then the machines are warmed up, and nothing is counted. They come before those of the limit. Amounts of
+    /// memory are those of all that was simulated. Neither with `sample` nor for whole systems.
+    pub warmup: Option<u64>,
     /// Only windows of the run are simulated, and what they say of all is estimated. Not for machines with caches, nor
     /// for those whose operating system reads their counters, nor for whole systems.
     pub sample: Option<Sample>,
@@ -42,4 +46,11 @@ pub struct Options {
     /// With more threads: bytes of the stream that may wait for the simulating threads. If this is large, a source of
     /// varying speed keeps them busy. There is always some room; 0: no more than that.
     pub ahead: u64,
+}
+
+impl Options {
+    /// Instructions after which the run stops, with those of the warm-up.
+    pub(super) fn stops_after(&self) -> Option<u64> {
+        self.limit.map(|limit| limit.saturating_add(self.warmup.unwrap_or(0)))
+    }
 }

@@ -11,6 +11,8 @@ const FIRST_SHIFT: u32 = 10;
 
 /// Misses of one design over time and by region.
 pub(super) struct Profile {
+    /// Lookups before its first slice.
+    from: u64,
     /// log2 of the lookups of a slice.
     shift: u32,
     misses: [u64; MAX_SLICES],
@@ -18,13 +20,15 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    pub fn new() -> Profile {
-        Profile { shift: FIRST_SHIFT, misses: [0; MAX_SLICES], regions: Vec::new() }
+    /// Of a run whose first `from` lookups do not count.
+    pub fn new(from: u64) -> Profile {
+        Profile { from, shift: FIRST_SHIFT, misses: [0; MAX_SLICES], regions: Vec::new() }
     }
 
     /// A miss at the lookup number `clock`, in the region with this label.
     #[inline]
     pub fn miss(&mut self, clock: u64, kind: Kind, label: u32) {
+        let clock = clock - self.from;
         if clock >> self.shift >= MAX_SLICES as u64 {
             self.stretch(clock);
         }
@@ -49,8 +53,9 @@ impl Profile {
         }
     }
 
-    /// For a run of `lookups` lookups.
+    /// For a run of `lookups` lookups, with those that do not count.
     pub fn timeline(&mut self, lookups: u64) -> Timeline {
+        let lookups = lookups - self.from;
         self.stretch(lookups.saturating_sub(1));
         let slices = lookups.div_ceil(1 << self.shift) as usize;
         Timeline { slice_lookups: 1 << self.shift, slice_microseconds: 0, misses: self.misses[..slices].into() }
@@ -80,7 +85,7 @@ mod tests {
 
     #[test]
     fn slices_merge_and_nothing_is_lost() {
-        let mut p = Profile::new();
+        let mut p = Profile::new(0);
         let clocks: Vec<u64> = (0..5000).map(|i| i * 997).collect();
         for &c in &clocks {
             p.miss(c, if c % 2 == 0 { Kind::Fetch } else { Kind::Store }, (c % 3) as u32);

@@ -56,6 +56,16 @@ impl Tally {
         }
     }
 
+    /// What was counted since `before`.
+    pub fn since(&self, before: &Tally) -> Tally {
+        Tally {
+            references: self.references.since(&before.references),
+            further: self.further.since(&before.further),
+            crossings: std::array::from_fn(|i| self.crossings[i] - before.crossings[i]),
+            passed: self.passed,
+        }
+    }
+
     /// What slices of a run are measured in: lookups, or what stands for them.
     #[inline]
     pub fn clock(&self) -> u64 {

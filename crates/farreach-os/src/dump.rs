@@ -12,7 +12,10 @@
 //! A line `mapping` is a mapping of the process: first page, pages, protection and `p`rivate or `s`hared, page of the
 //! file at its start (0 if there is none), and the file, `heap`, `stack` or `anonymous`. The lines that follow are its
 //! present pages, in runs: first page, pages, first frame (`-` where it was not visible) and the size of the page table
-//! leaf. Numbers are hexadecimal. Everything is in ascending order. `#` begins a comment.
+//! leaf. Numbers are hexadecimal. Everything is in ascending order. `#` begins a comment. [`foreign`] has what else is
+//! read.
+
+mod foreign;
 
 use farreach_types::event::Prot;
 use std::fmt::{self, Display, Formatter};
@@ -83,10 +86,16 @@ impl Area {
 impl Dump {
     /// Reads a dump. The error names line, value and what is allowed.
     pub fn parse(text: &str) -> Result<Dump, String> {
+        if let Some(foreign) = foreign::read(text) {
+            return foreign;
+        }
         let mut dump = Dump::default();
         if text.lines().next() != Some(HEAD) {
             let first: String = text.lines().next().unwrap_or_default().chars().take(60).collect();
-            return Err(format!("line 1: '{first}': a mapping of this version begins with '{HEAD}'"));
+            return Err(format!(
+                "line 1: '{first}': a mapping of this version begins with '{HEAD}'; v2p.textproto of drmemtrace and lists of page-types -l are \
+                 read, too"
+            ));
         }
         for (number, line) in text.lines().enumerate().skip(1) {
             let shown = || line.chars().take(60).collect::<String>();

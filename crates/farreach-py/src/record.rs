@@ -72,10 +72,12 @@ pub fn run(
 ) -> PyResult<(Report, i32)> {
     let (mut lab, failure) = lab(py, &machines, settings.options(&machines))?;
     let mut relocator = settings.relocator()?;
+    let mut cutter = settings.cutter()?;
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
         let mut live = program.start()?;
         let so_far = drive(&mut live, &mut lookout, |batch| {
+            let batch = cutter.apply(batch)?;
             let batch = relocator.as_mut().map_or(Ok(None), |r| r.apply(&batch).map(Some))?.unwrap_or(batch);
             Ok((lab.feed(batch)?, lab.progress()))
         })?;
@@ -84,8 +86,10 @@ pub fn run(
         let limited = |stop| if lab.limit_reached() { Ok((0, Vec::new())) } else { Err(stop) };
         let (status, limits) = status.or_else(limited)?;
         lookout.end(so_far)?;
+        cutter.end()?;
         let mut result = lab.result(label, None);
         result.workload.limits = limits;
+        result.workload.piece = cutter.used();
         Ok((result.into(), status))
     });
     result.map_err(|stop: Stop| stop.raise(py))
@@ -102,7 +106,7 @@ pub fn pagesize_of_command(
     machines: Vec<Machine>,
     settings: Settings,
 ) -> PyResult<(Report, i32)> {
-    let (mut study, failure) = Study::new(py, &sizes, &machines, settings.options(&machines))?;
+    let (mut study, failure) = Study::new(py, &sizes, &machines, &settings)?;
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
         let mut live = program.start()?;

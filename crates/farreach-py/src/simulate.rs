@@ -5,10 +5,11 @@ use crate::drive::{Lookout, Stop, Stream, drive};
 use crate::errors::raise;
 use crate::report::Report;
 use crate::tlb::Failure;
-use crate::traces::{FromIterator, open};
+use crate::traces::{FromIterator, open, source};
 use farreach::counts::{MachineResult, RecorderLimit};
 use farreach::event::Batch;
-use farreach::trace::Relocator;
+use farreach::event::Source;
+use farreach::trace::{Cutter, Interleaved, Piece, Place, Relocator};
 use farreach::{Lab, Options, PageLab, Progress, Sample};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -27,6 +28,18 @@ pub struct Settings {
     pub progress: Option<Py<PyAny>>,
     /// Of this many windows one is simulated.
     pub sample: Option<u32>,
+    /// Where it begins, as for `--from`.
+    pub start: Option<String>,
+    /// Instructions that are left out; that are not counted; of a phase.
+    pub skip: Option<u64>,
+    pub warmup: Option<u64>,
+    pub every: Option<u64>,
+}
+
+/// A place in a run.
+pub fn place(text: Option<String>) -> PyResult<Option<Place>> {
+    let refuse = |what| PyValueError::new_err(format!("start: {what}"));
+    text.map(|text| text.parse().map_err(refuse)).transpose()
 }
 
 impl Settings {
@@ -39,7 +52,25 @@ impl Settings {
         };
         let threads = if self.threads == 0 { all() } else { self.threads };
         let sample = self.sample.map(Sample::one_in);
-        Options { limit: self.limit, sample, seed: self.seed, twice: false, plain: self.plain, threads, ahead: 0 }
+        Options {
+            limit: self.limit,
+            warmup: self.warmup,
+            sample,
+            seed: self.seed,
+            twice: false,
+            plain: self.plain,
+            threads,
+            ahead: 0,
+        }
+    }
+
+    pub fn cutter(&self) -> PyResult<Cutter> {
+        if self.every.is_some() && self.sample.is_some() {
+            return Err(PyValueError::new_err("every is not allowed with sample, which estimates the whole"));
+        }
+        let (skip, warmup) = (self.skip.unwrap_or(0), self.warmup.unwrap_or(0));
+        let piece = Piece { from: place(self.start.clone())?, skip, warmup, limit: None, every: self.every };
+        Ok(Cutter::new(piece))
     }
 
     pub fn relocator(&self) -> PyResult<Option<Relocator>> {
@@ -54,6 +85,9 @@ pub enum From {
     /// A file or a kernel, and a format that is forced.
     #[pyo3(transparent)]
     File((String, Option<String>)),
+    /// Files or kernels that take turns, with the length of a time slice.
+    #[pyo3(transparent)]
+    Several((Vec<(String, Option<String>)>, u64)),
     /// An iterator over columns.
     #[pyo3(transparent)]
     Arrays(Py<PyAny>),
@@ -63,6 +97,11 @@ impl From {
     fn open(self) -> Result<Box<dyn Stream>, farreach::Error> {
         Ok(match self {
             From::File((file, format)) => open(&file, format.as_deref())?.0,
+            From::Several((files, slice)) => {
+                let sources = files.iter().map(|(file, format)| source(file, format.as_deref()));
+                let sources = sources.collect::<Result<_, farreach::Error>>()?;
+                Box::new(Box::new(Interleaved::new(sources, slice)) as Box<dyn Source + Send>)
+            }
             From::Arrays(iterator) => Box::new(FromIterator::new(iterator)),
         })
     }
@@ -89,29 +128,36 @@ pub fn simulate(
 ) -> PyResult<Report> {
     let (mut lab, failure) = lab(py, &machines, settings.options(&machines))?;
     let mut relocator = settings.relocator()?;
+    let mut cutter = settings.cutter()?;
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
         let mut stream = source.open()?;
         let so_far = drive(&mut *stream, &mut lookout, |batch| {
+            let batch = cutter.apply(batch).map_err(|error| error.of_stream(label))?;
             let batch = relocator.as_mut().map_or(Ok(None), |r| r.apply(&batch).map(Some))?.unwrap_or(batch);
             Ok((lab.feed(batch).map_err(|error| error.of_stream(label))?, lab.progress()))
         })?;
         lab.finish().map_err(|error| error.of_stream(label))?;
         lookout.end(so_far)?;
-        Ok(lab.result(label, None))
+        cutter.end().map_err(|error| error.of_stream(label))?;
+        let mut result = lab.result(label, None);
+        result.workload.piece = cutter.used();
+        Ok(result)
     });
     result.map(Report::from).map_err(|stop: Stop| stop.raise(py))
 }
 
 /// Page sizes side by side, and machines beside them.
 pub struct Study {
+    cutter: Cutter,
     pages: PageLab,
     beside: Option<Lab>,
 }
 
 impl Study {
     /// The failure is that of designs written in Python.
-    pub fn new(py: Python<'_>, sizes: &[u64], machines: &[Machine], options: Options) -> PyResult<(Study, Failure)> {
+    pub fn new(py: Python<'_>, sizes: &[u64], machines: &[Machine], settings: &Settings) -> PyResult<(Study, Failure)> {
+        let (options, cutter) = (settings.options(machines), settings.cutter()?);
         let threads = if machines.is_empty() { options.threads } else { options.threads / 2 };
         let pages = PageLab::new(sizes, Options { threads, ..options.clone() });
         let pages = pages.map_err(|error| match error {
@@ -125,10 +171,11 @@ impl Study {
                 (Some(lab), failure)
             }
         };
-        Ok((Study { pages, beside }, failure))
+        Ok((Study { cutter, pages, beside }, failure))
     }
 
     pub fn feed(&mut self, batch: Batch) -> farreach::Result<(bool, Progress)> {
+        let batch = self.cutter.apply(batch)?;
         // Both reach the limit at the same reference, but one may hear of it later.
         let more = self.pages.feed(&batch)?;
         let beside = self.beside.as_mut().map_or(Ok(false), |lab| lab.feed(batch))?;
@@ -138,6 +185,7 @@ impl Study {
     /// `limits`: those of the recorder that the program met.
     pub fn result(mut self, label: &str, entries: u64, limits: Vec<RecorderLimit>) -> farreach::Result<Report> {
         self.pages.finish()?;
+        self.cutter.end()?;
         let mut policies: Vec<MachineResult> = Vec::new();
         if let Some(mut lab) = self.beside {
             lab.finish()?;
@@ -145,6 +193,7 @@ impl Study {
         }
         let mut result = self.pages.result(label, None, entries, policies);
         result.workload.limits = limits;
+        result.workload.piece = self.cutter.used();
         Ok(result.into())
     }
 }
@@ -160,7 +209,7 @@ pub fn pagesize(
     machines: Vec<Machine>,
     settings: Settings,
 ) -> PyResult<Report> {
-    let (mut study, failure) = Study::new(py, &sizes, &machines, settings.options(&machines))?;
+    let (mut study, failure) = Study::new(py, &sizes, &machines, &settings)?;
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
         let mut stream = source.open()?;

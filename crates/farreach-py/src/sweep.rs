@@ -3,8 +3,10 @@
 use crate::describe::Machine;
 use crate::drive::Lookout;
 use crate::errors::raise;
+use crate::simulate::place;
 use crate::tlb::Failure;
 use farreach::sweep::{Answer, Estimate, Extent, Kept, MODEL, Pass, Point, Program, Wanted, hash_file};
+use farreach::trace::Piece;
 use farreach::{Error, Progress};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -96,7 +98,7 @@ pub struct Sought {
 }
 
 /// A machine on a program (JSON), which results call `label`. The machine is built once, for what only its parts can
-/// judge.
+/// judge. `piece`: where it begins, and the numbers of instructions that are left out and not counted.
 #[pyfunction]
 pub fn sought(
     py: Python<'_>,
@@ -106,6 +108,7 @@ pub fn sought(
     label: &str,
     limit: Option<u64>,
     sample: Option<u32>,
+    piece: (Option<String>, u64, u64),
 ) -> PyResult<Sought> {
     if machine.3.is_some() {
         let what = "a design written in Python has no key in the cache: a sweep takes presets, kinds and files";
@@ -113,8 +116,10 @@ pub fn sought(
     }
     let spec = machine.spec(py, seed)?;
     let program: Program = read("program", program)?;
-    let extent = Extent { limit, sample };
-    let point = Point::new(&spec, seed, &program, extent).map_err(|error| raise(py, error))?;
+    let (from, skip, warmup) = piece;
+    let piece = Piece { from: place(from)?, skip, warmup, ..Piece::default() };
+    let extent = Extent { limit, sample, piece };
+    let point = Point::new(&spec, seed, &program, &extent).map_err(|error| raise(py, error))?;
     let has_caches = Wanted::has_caches(&spec);
     Ok(Sought { key: point.key.clone(), point, program, label: label.to_owned(), extent, has_caches })
 }
@@ -134,7 +139,7 @@ pub fn plan(points: Vec<PyRef<'_, Sought>>, width: usize, workers: usize) -> PyR
     let wanted = points.iter().map(|sought| Wanted {
         program: sought.program.clone(),
         label: sought.label.clone(),
-        extent: sought.extent,
+        extent: sought.extent.clone(),
         has_caches: sought.has_caches,
         point: sought.point.clone(),
     });

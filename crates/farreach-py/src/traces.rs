@@ -4,7 +4,7 @@ use crate::drive::{Lookout, Stop, Stream};
 use crate::errors::raise;
 use crate::events::{Event, given, taken};
 use farreach::addr::Asid;
-use farreach::event::{Batch, OP_BIT};
+use farreach::event::{Batch, OP_BIT, Source};
 use farreach::trace::columns::{Collector, Columns, Expander, Slices};
 use farreach::trace::{self, Arrival, FORMATS, Header, Pipe, TraceInfo, TraceWriter, kernels};
 use farreach::{Error, Progress};
@@ -44,6 +44,18 @@ pub fn open(file: &str, format: Option<&str>) -> Result<(Box<dyn Stream>, Option
     }
     let opened = trace::open_trace(file, format)?;
     Ok((Box::new(opened.source), Some(opened.info)))
+}
+
+/// One that waits for its turn beside others: a file, or a kernel.
+pub fn source(file: &str, format: Option<&str>) -> Result<Box<dyn Source + Send>, Error> {
+    match kernels::open_source(file)? {
+        Some(source) => Ok(source),
+        None if trace::is_pipe(file) => {
+            let what = "several traces must be files; a pipe can be read by itself alone".into();
+            Err(Error::Trace { file: file.to_owned(), place: "interleave".into(), what })
+        }
+        None => Ok(trace::open_trace(file, format)?.source),
+    }
 }
 
 impl Stream for Pipe {

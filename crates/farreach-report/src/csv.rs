@@ -1,8 +1,10 @@
 //! One row per machine (RFC 4180): name, counts, memory, cost under the names they have in the JSON; `system.*` of
 //! machines with caches; `kernel.*` and `user.*` of whole systems; then `workload.*` and `config.*`. Keys that a
-//! machine does not have are empty.
+//! machine does not have are empty. Behind them, one row per machine and phase, if there are phases, with its number
+//! under `phase`.
 
 use super::guest::PRIVILEGES;
+use super::phases;
 use farreach_types::counts::{GuestCounts, RunResult};
 use serde_json::{Map, Value as Json};
 
@@ -38,6 +40,7 @@ pub fn render(result: &RunResult) -> String {
             row.extend(flat("config.", Json::Object(machine.config.clone())));
             row
         })
+        .chain(result.machines.iter().flat_map(phases::rows))
         .collect();
     table(&rows)
 }

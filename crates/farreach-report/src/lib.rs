@@ -9,6 +9,7 @@
 //! names). `html/scale` maps values to places on an axis.
 
 pub mod advise;
+pub mod cite;
 pub mod compaction;
 mod contiguity;
 pub mod csv;
@@ -20,6 +21,7 @@ pub mod json;
 pub mod limits;
 pub mod pagesize;
 pub mod papers;
+mod phases;
 mod prices;
 mod systems;
 pub mod table;

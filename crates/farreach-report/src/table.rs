@@ -51,7 +51,8 @@ pub fn render(result: &RunResult, width: usize) -> String {
     for note in notes {
         out += &format!("  {note}\n");
     }
-    out + &guest::render(result, baseline(result), width)
+    out + &super::phases::render(result, width)
+        + &guest::render(result, baseline(result), width)
         + &super::systems::render(result, width)
         + &super::compaction::render(result, width)
         + &super::limits::render(&result.workload, width)

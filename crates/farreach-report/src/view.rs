@@ -1,8 +1,8 @@
 //! Values that all readable reports derive from a result: the baseline, ratios, and text made safe to show.
 
-use super::format::{clean, count, rate};
+use super::format::{clean, count, counted, rate};
 use farreach_types::counts::{
-    ContiguityResult, MachineResult, PageSizeResult, RunResult, WatchResult, WindowUse, Workload,
+    ContiguityResult, MachineResult, PageSizeResult, PieceUse, RunResult, WatchResult, WindowUse, Workload,
 };
 use farreach_types::plural::with_noun;
 
@@ -130,8 +130,33 @@ pub(super) fn sampled_windows(windows: &WindowUse, instructions: u64) -> String 
     format!("Sampled: {} % in {many} of {} instructions, seed {seed}.", rate(part), count(windows.window_instructions))
 }
 
+/// Which piece of a run was counted, if that was not everything.
+fn piece(piece: &PieceUse) -> Option<String> {
+    let PieceUse { from, skipped_instructions: skipped, warmup_instructions: warmup, .. } = piece;
+    let mut parts = Vec::new();
+    match from.as_deref() {
+        Some("mark") => parts.push("what it marks".to_owned()),
+        Some(place) => parts.push(format!("from {place} on")),
+        None => {}
+    }
+    if *skipped > 0 {
+        parts.push(format!("without {}", counted(*skipped, "instruction")));
+    }
+    if *warmup > 0 {
+        let warmup = counted(*warmup, "instruction");
+        parts.push(format!("behind a warm-up of {warmup}, which memory includes and counts do not"));
+    }
+    (!parts.is_empty()).then(|| format!("A piece of the run: {}.", parts.join(", ")))
+}
+
 /// What was simulated of a run, if that was not everything.
 pub(super) fn sampled(workload: &Workload) -> Option<String> {
+    let parts = [workload.piece.as_ref().and_then(piece), sample(workload)];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+fn sample(workload: &Workload) -> Option<String> {
     if let Some(windows) = &workload.windows {
         let words = sampled_windows(windows, workload.instructions);
         return Some(format!("{words} Misses, cycles and energy are estimates of all; faults and memory are exact."));

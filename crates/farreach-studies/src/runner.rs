@@ -111,7 +111,7 @@ impl Runner<'_> {
                         let name = if observed { by_traps(machine) } else { machine.clone() };
                         let spec = MachineSpec::parse(&name, self.seed)?;
                         let extent = Extent::up_to(self.limit);
-                        let point = Point::new(&spec, self.seed, &program, extent)?;
+                        let point = Point::new(&spec, self.seed, &program, &extent)?;
                         let has_caches = Wanted::has_caches(&spec);
                         let label = request.program.clone();
                         (point.key.clone(), Ok(Wanted { program, label, extent, has_caches, point }))

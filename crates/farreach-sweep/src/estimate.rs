@@ -45,7 +45,7 @@ impl Estimate {
     /// # Errors
     /// A program cannot be read, or a machine is refused.
     pub fn of(passes: &[Pass], workers: usize) -> Result<Estimate> {
-        let program = |pass: &Pass| (pass.program.identity(), pass.extent);
+        let program = |pass: &Pass| (pass.program.identity(), pass.extent.clone());
         let mut samples: BTreeMap<_, BTreeMap<Kind, &Pass>> = BTreeMap::new();
         for pass in passes {
             samples.entry(program(pass)).or_default().entry(kind(pass)?).or_insert(pass);

@@ -4,6 +4,7 @@ use crate::point::Point;
 use crate::program::Program;
 use farreach_machine::{Lab, Options, PageLab, Progress, Sample};
 use farreach_papers::{Answer, Measured};
+use farreach_trace::{Cutter, Piece};
 use farreach_types::Result;
 use farreach_types::counts::RunResult;
 use farreach_types::event::Batch;
@@ -25,7 +26,7 @@ pub struct Pass {
 }
 
 /// How much of a program is run and simulated.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 pub struct Extent {
     /// Instructions after which it ends.
     #[serde(default)]
@@ -34,17 +35,26 @@ pub struct Extent {
     /// a program see the same windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<u32>,
+    /// Where it begins, and what of it is not counted. Its limit is left to the field above.
+    #[serde(default, skip_serializing_if = "is_whole")]
+    pub piece: Piece,
+}
+
+fn is_whole(piece: &Piece) -> bool {
+    *piece == Piece::default()
 }
 
 impl Extent {
     /// All of it up to a limit, if there is one.
     pub fn up_to(limit: Option<u64>) -> Extent {
-        Extent { limit, sample: None }
+        Extent { limit, ..Extent::default() }
     }
 
     /// How a laboratory runs that.
-    pub(crate) fn options(self) -> Options {
-        Options { limit: self.limit, sample: self.sample.map(Sample::one_in), twice: true, ..Options::default() }
+    pub(crate) fn options(&self) -> Options {
+        let warmup = Some(self.piece.warmup).filter(|n| *n > 0);
+        let sample = self.sample.map(Sample::one_in);
+        Options { limit: self.limit, warmup, sample, twice: true, ..Options::default() }
     }
 }
 
@@ -101,17 +111,17 @@ impl Pass {
                     Ok(spec)
                 });
                 let mut lab = Lab::new(specs.collect::<Result<_>>()?, options)?;
-                loop {
-                    let whole = self.drive(&mut watch, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
+                let cutter = loop {
+                    let driven = self.drive(&mut watch, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
                     lab.finish()?;
-                    if !whole {
-                        return Ok(None);
-                    }
+                    let Some(cutter) = driven else { return Ok(None) };
                     if !lab.again()? {
-                        break;
+                        break cutter;
                     }
-                }
-                let RunResult { workload, machines, .. } = lab.result(&self.label, None);
+                };
+                let RunResult { mut workload, machines, .. } = lab.result(&self.label, None);
+                cutter.end()?;
+                workload.piece = cutter.used();
                 let answers = points.iter().zip(machines).map(|(point, mut machine)| {
                     machine.name.clone_from(&point.name);
                     machine.ledger.clear();
@@ -124,30 +134,35 @@ impl Pass {
             }
             Work::PageSizes { key, sizes } => {
                 let mut lab = PageLab::new(sizes, options)?;
-                let whole = self.drive(&mut watch, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
+                let driven = self.drive(&mut watch, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
                 lab.finish()?;
-                let result = || Answer::PageSizes(Box::new(lab.result(&self.label, None, ENTRIES, Vec::new())));
-                Ok(whole.then(|| vec![(key.clone(), result())]))
+                let Some(cutter) = driven else { return Ok(None) };
+                cutter.end()?;
+                let mut result = lab.result(&self.label, None, ENTRIES, Vec::new());
+                result.workload.piece = cutter.used();
+                Ok(Some(vec![(key.clone(), Answer::PageSizes(Box::new(result)))]))
             }
         }
     }
 
-    /// Feeds the program's batches until it ends or no more is wanted; false: it was stopped.
+    /// Feeds what is left of the program's batches until it ends or no more is wanted. Returns what cut them; nothing
+    /// if it was stopped.
     fn drive(
         &self,
         watch: &mut dyn FnMut(Progress) -> bool,
         mut feed: impl FnMut(Batch) -> Result<(bool, Progress)>,
-    ) -> Result<bool> {
+    ) -> Result<Option<Cutter>> {
         let mut source = self.program.open()?;
+        let mut cutter = Cutter::new(self.extent.piece.clone());
         while let Some(batch) = source.next_batch()? {
-            let (more, progress) = feed(batch)?;
+            let (more, progress) = feed(cutter.apply(batch)?)?;
             if !watch(progress) {
-                return Ok(false);
+                return Ok(None);
             }
             if !more {
                 break;
             }
         }
-        Ok(true)
+        Ok(Some(cutter))
     }
 }

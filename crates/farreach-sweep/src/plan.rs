@@ -49,7 +49,7 @@ pub fn plan(wanted: Vec<Wanted>, width: usize, workers: usize) -> Vec<Pass> {
         let count = points.len().div_ceil(width);
         for i in 0..count {
             let some = &points[i * points.len() / count..(i + 1) * points.len() / count];
-            let (program, label) = (program.clone(), label.clone());
+            let (program, label, extent) = (program.clone(), label.clone(), extent.clone());
             passes.push(Pass { program, label, extent, work: Work::Machines(some.to_vec()) });
         }
     }

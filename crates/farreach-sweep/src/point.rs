@@ -37,10 +37,18 @@ impl Point {
     ///
     /// # Errors
     /// A file that a key of the machine names cannot be read.
-    pub fn new(spec: &MachineSpec, seed: u64, program: &Program, extent: Extent) -> Result<Point> {
+    pub fn new(spec: &MachineSpec, seed: u64, program: &Program, extent: &Extent) -> Result<Point> {
         let keys = serde_json::Value::Object(spec.params.as_json().clone()).to_string();
         let mut parts = vec!["machine".to_owned(), program.identity(), keys, format!("{:?}", extent.limit)];
         parts.extend(extent.sample.map(|one_in| format!("one window in {one_in}")));
+        let piece = &extent.piece;
+        parts.extend(piece.from.as_ref().map(|place| format!("from {place}")));
+        parts.extend(
+            [("skip", piece.skip), ("warmup", piece.warmup)]
+                .iter()
+                .filter(|(_, n)| *n > 0)
+                .map(|(word, n)| format!("{word} {n}")),
+        );
         // A file is known by its content, but the description itself, which has been read.
         let own = spec.name.split(".toml").next().map(|base| format!("{base}.toml"));
         for file in spec.inputs().into_iter().filter(|file| Some(*file) != own.as_deref()) {

@@ -2,6 +2,7 @@
 
 use farreach_machine::{Lab, MachineSpec, Options, Sample};
 use farreach_sweep::{Answer, Cache, Estimate, Extent, Pass, Point, Program, Wanted, Work, plan};
+use farreach_trace::{Cut, Piece};
 use std::path::PathBuf;
 
 const GUPS: &str = "workload:gups:size=1M,references=20K";
@@ -14,13 +15,13 @@ fn spec(machine: &str) -> MachineSpec {
     MachineSpec::parse(machine, 0).expect(machine)
 }
 
-fn point(machine: &str, seed: u64, program: &Program, extent: Extent) -> Point {
+fn point(machine: &str, seed: u64, program: &Program, extent: &Extent) -> Point {
     Point::new(&MachineSpec::parse(machine, seed).expect(machine), seed, program, extent).expect(machine)
 }
 
 fn wanted(machine: &str, program: &Program) -> Wanted {
     let has_caches = Wanted::has_caches(&spec(machine));
-    let point = point(machine, 0, program, Extent::default());
+    let point = point(machine, 0, program, &Extent::default());
     Wanted { program: program.clone(), label: "gups".into(), extent: Extent::default(), has_caches, point }
 }
 
@@ -42,9 +43,9 @@ impl Drop for Dir {
 #[test]
 fn a_key_is_of_all_that_counts_and_nothing_else() {
     let gups = program(GUPS);
-    let key = |machine, seed, program: &Program, limit| point(machine, seed, program, Extent::up_to(limit)).key;
+    let key = |machine, seed, program: &Program, limit| point(machine, seed, program, &Extent::up_to(limit)).key;
     let sampled =
-        |one_in| point("t94/single:entries=32", 0, &program(GUPS), Extent { limit: None, sample: one_in }).key;
+        |one_in| point("t94/single:entries=32", 0, &program(GUPS), &Extent { sample: one_in, ..Extent::default() }).key;
     let one = key("t94/single:entries=32", 0, &gups, None);
     let other = program("workload:gups:size=1M,references=20K,seed=1");
     let trace =
@@ -66,13 +67,44 @@ fn a_key_is_of_all_that_counts_and_nothing_else() {
 }
 
 #[test]
+fn a_piece_of_a_program_is_what_the_machines_see() {
+    let machine = "t94/single:entries=8";
+    let piece = Piece { skip: 5_000, warmup: 3_000, ..Piece::default() };
+    let extent = Extent { limit: Some(7_000), piece: piece.clone(), ..Extent::default() };
+    let gups = program(GUPS);
+    let wanted = |extent: &Extent| {
+        let point = point(machine, 0, &gups, extent);
+        Wanted { program: gups.clone(), label: "gups".into(), extent: extent.clone(), has_caches: false, point }
+    };
+    let passes = plan(vec![wanted(&extent), wanted(&Extent::default())], 8, 1);
+    assert_eq!(passes.len(), 2, "another piece is another pass");
+    let with_piece = passes.iter().find(|pass| pass.extent == extent).expect("it is one of them");
+    let text = serde_json::to_string(with_piece).expect("plain");
+    assert_eq!(serde_json::from_str::<Pass>(&text).expect("as written"), *with_piece);
+    let answers = with_piece.run(1, |_| true).expect("a kernel").expect("not stopped");
+    let [(key, Answer::Machine(measured))] = &answers[..] else { panic!("{answers:?}") };
+    assert_ne!(*key, wanted(&Extent::up_to(Some(7_000))).point.key);
+    let options = Options { limit: Some(7_000), warmup: Some(3_000), ..Options::default() };
+    let mut lab = Lab::new(vec![spec(machine)], options).expect("a preset");
+    lab.run(&mut Cut::new(gups.open().expect("a kernel"), piece)).expect("a kernel");
+    let expected = lab.result("gups", None);
+    assert_eq!(measured.machine.counts, expected.machines[0].counts);
+    assert_eq!(measured.workload.instructions, 7_000);
+    assert_eq!(measured.workload.piece.as_ref().expect("it was cut").skipped_instructions, 5_000);
+    let too_far = Extent { piece: Piece { skip: 1 << 40, ..Piece::default() }, ..Extent::default() };
+    let pass = plan(vec![wanted(&too_far)], 8, 1).remove(0);
+    let why = pass.run(1, |_| true).expect_err("it is shorter").to_string();
+    assert!(why.contains("gups") && why.contains("--skip 1099511627776: the run ended after"), "{why}");
+}
+
+#[test]
 fn a_file_that_a_machine_names_counts_by_its_content() {
     let dir = Dir::new("mapping");
     let file = dir.0.join("nodes");
     let machine = format!("rmm15/4k:memory=64M,buddyinfo={}", file.display());
     let key = |text: &str| {
         std::fs::write(&file, text).expect("room");
-        point(&machine, 0, &program(GUPS), Extent::default()).key
+        point(&machine, 0, &program(GUPS), &Extent::default()).key
     };
     let one = key("Node 0, zone Normal 1 1 1 1 1 1 1 1 1 1 1");
     assert_ne!(key("Node 0, zone Normal 2 1 1 1 1 1 1 1 1 1 1"), one);

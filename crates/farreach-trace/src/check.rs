@@ -435,6 +435,7 @@ impl Checker {
             Op::Protect { start, len, .. } => range("a Protect", *start, *len, true)?,
             Op::Advise { start, len, .. } => range("an Advise", *start, *len, true)?,
             Op::Guest(Guest::Name(name)) => self.spaces[at].space.program = Arc::clone(name),
+            Op::Boundary(_) => return Err("a boundary of parts of a run, which is nothing of a program".into()),
             Op::Thp(_) | Op::Guest(_) => {}
             Op::ThreadStart { thread } => {
                 self.spaces[at].space.threads += 1;
@@ -482,6 +483,7 @@ pub(crate) fn name(op: &Op) -> &'static str {
         Op::Code { .. } => "code",
         Op::Pages => "pages",
         Op::Samples => "samples",
+        Op::Boundary(_) => "boundary",
         Op::Start { .. } => "start",
         Op::Fork { .. } => "fork",
         Op::Map(_) => "map",

@@ -1,13 +1,15 @@
 //! From any readable trace to a farreach trace, and what a trace contains.
 
 use serde::Serialize;
+use serde_json::Value;
 use std::io;
 use std::path::Path;
 
 use super::check::{Report, check};
-use super::{FORMATS, Header, Opened, Totals, TraceWriter};
+use super::{Chain, Cut, FORMATS, Header, Interleaved, Opened, Piece, Totals, TraceWriter};
 use crate::samples::{Counted, Sampled};
 use farreach_types::error::{Error, Result};
+use farreach_types::event::Source;
 
 /// What `trace info` shows.
 #[derive(Clone, Debug, Serialize)]
@@ -76,22 +78,87 @@ pub fn recover(opened: Opened, path: &str, threads: usize) -> Result<(Totals, Op
     copy(opened, path, threads, true)
 }
 
-fn copy(mut opened: Opened, path: &str, threads: usize, recover: bool) -> Result<(Totals, Option<Error>)> {
-    let file = opened.info.file.clone();
+/// Writes a piece of any trace as a farreach trace. The header says which piece it is, under `piece`.
+///
+/// # Errors
+/// As of [`to_frt`]; or the piece never comes.
+pub fn cut(mut opened: Opened, piece: Piece, path: &str, threads: usize) -> Result<Totals> {
+    let mut header = header_of(&opened);
+    header.more.insert("piece".to_owned(), said(&piece, &header));
+    opened.source = Box::new(Cut::new(opened.source, piece));
+    header_to(opened, header, path, threads, false).map(|(totals, _)| totals)
+}
+
+/// The piece, beside those that it was cut from.
+fn said(piece: &Piece, header: &Header) -> Value {
+    let one = serde_json::to_value(piece).expect("a piece is data");
+    match header.more.get("piece") {
+        Some(Value::Array(before)) => before.iter().cloned().chain([one]).collect::<Vec<_>>().into(),
+        Some(before) => vec![before.clone(), one].into(),
+        None => one,
+    }
+}
+
+/// Writes several traces as one: in turn, in slices of so many instructions ([`Interleaved`]), or one after the other
+/// ([`Chain`]). The header has those of all, under `merged`.
+///
+/// # Errors
+/// As of [`to_frt`].
+pub fn merge(all: Vec<Opened>, slice: Option<u64>, path: &str, threads: usize) -> Result<Totals> {
+    let of = |opened: &Opened| {
+        let mut header = serde_json::to_value(header_of(opened)).expect("a header is data");
+        header["file"] = opened.info.file.clone().into();
+        header
+    };
+    let merged: Vec<Value> = all.iter().map(of).collect();
+    let mut header = Header { recorder: recorder("merge"), ..Header::default() };
+    header.more.insert("merged".to_owned(), merged.into());
+    header.more.extend(slice.map(|slice| ("interleave".to_owned(), slice.into())));
+    let Some(info) = all.first().map(|first| first.info.clone()) else {
+        return Err(Error::Trace { file: path.into(), place: "merge".into(), what: "no trace was named".into() });
+    };
+    let sources = all.into_iter().map(|opened| opened.source).collect();
+    let source: Box<dyn Source + Send> = match slice {
+        Some(slice) => Box::new(Interleaved::new(sources, slice)),
+        None => Box::new(Chain::new(sources)),
+    };
+    header_to(Opened { source, info }, header, path, threads, false).map(|(totals, _)| totals)
+}
+
+fn recorder(action: &str) -> String {
+    format!("farreach {} trace {action}", env!("CARGO_PKG_VERSION"))
+}
+
+/// The header of a trace; of one without, a header that names it.
+fn header_of(opened: &Opened) -> Header {
     let origin = || Header {
-        recorder: format!("farreach {} trace convert", env!("CARGO_PKG_VERSION")),
+        recorder: recorder("convert"),
         more: [
-            ("converted_from".to_owned(), file.clone().into()),
+            ("converted_from".to_owned(), opened.info.file.clone().into()),
             ("original_format".to_owned(), opened.info.format.into()),
         ]
         .into_iter()
         .collect(),
         ..Header::default()
     };
-    let mut header = opened.info.header.clone().unwrap_or_else(origin);
+    opened.info.header.clone().unwrap_or_else(origin)
+}
+
+fn copy(opened: Opened, path: &str, threads: usize, recover: bool) -> Result<(Totals, Option<Error>)> {
+    let mut header = header_of(&opened);
     if recover {
-        header.more.insert("recovered_from".to_owned(), file.into());
+        header.more.insert("recovered_from".to_owned(), opened.info.file.clone().into());
     }
+    header_to(opened, header, path, threads, recover)
+}
+
+fn header_to(
+    mut opened: Opened,
+    header: Header,
+    path: &str,
+    threads: usize,
+    recover: bool,
+) -> Result<(Totals, Option<Error>)> {
     let mut writer = match path {
         "-" => TraceWriter::to_stream_on(io::stdout(), "standard output", header, threads)?,
         _ => TraceWriter::create_on(Path::new(path), header, threads)?,

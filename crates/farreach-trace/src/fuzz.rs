@@ -88,6 +88,11 @@ pub fn table(data: &[u8]) {
     );
 }
 
+/// So are tables of Parquet.
+pub fn parquet(data: &[u8]) {
+    as_text(data, &["parquet", "text:address=2,kind=1,size=3,pid=4"]);
+}
+
 /// So is what tools write a line for each reference of.
 pub fn lines(data: &[u8]) {
     as_text(data, &["pinatrace", "dramsim", "execlog"]);

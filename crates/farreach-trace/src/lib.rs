@@ -14,6 +14,7 @@ mod champsim;
 pub mod check;
 pub mod columns;
 pub mod convert;
+pub mod cut;
 mod cvp;
 mod dealt;
 mod dramsim;
@@ -25,6 +26,7 @@ pub mod fuzz;
 mod gem5;
 pub mod generate;
 pub mod input;
+mod interleave;
 mod lackey;
 mod lines;
 mod pages;
@@ -45,9 +47,11 @@ use farreach_types::event::Source;
 pub use chain::Chain;
 pub use check::{Checked, Checker, Report, check};
 pub use convert::{Summary, recover, summarize, to_frt};
+pub use cut::{Cut, Cutter, Piece, Place};
 pub use dealt::Dealt;
 pub use frt::{FrtReader, Header, Totals, TraceWriter};
 pub use input::Input;
+pub use interleave::Interleaved;
 pub use pages::Pages;
 pub use partial::Partial;
 pub use pipe::{Arrival, Pipe, is_pipe};
@@ -84,6 +88,7 @@ pub const FORMATS: &[Format] = &[
     cvp::FORMAT,
     champsim::FORMAT,
     champsim::CLOUDSUITE,
+    table::parquet::FORMAT,
     table::FORMAT,
 ];
 

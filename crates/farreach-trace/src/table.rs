@@ -22,6 +22,7 @@
 //! * `header`: lines at the beginning that are passed over. `comment`: so are lines that begin so, and empty ones.
 
 mod fields;
+pub(crate) mod parquet;
 
 use fields::{blanks, split};
 use hashbrown::HashMap;
@@ -46,6 +47,9 @@ pub(crate) const FORMAT: Format = Format {
     settings: "address=COLUMN, and more",
     detect: |_| false,
     open: |input: Input, settings: &str| -> Result<Opened> {
+        if parquet::detect(input.head()) {
+            return parquet::open(input, settings);
+        }
         let table = Table::parse(settings).map_err(|what| Error::Trace {
             file: input.file.clone(),
             place: "format text".into(),
@@ -89,6 +93,68 @@ enum What {
     Skip,
 }
 
+impl What {
+    /// Its first reference, if there is one.
+    fn kind(self) -> Option<Kind> {
+        match self {
+            What::Load | What::Modify => Some(Kind::Load),
+            What::Store => Some(Kind::Store),
+            What::Fetch => Some(Kind::Fetch),
+            What::Skip => None,
+        }
+    }
+}
+
+/// What a line or a row is about.
+struct Row {
+    what: What,
+    addr: u64,
+    size: u32,
+    pid: Option<u64>,
+    /// The instruction that makes the reference.
+    pc: Option<u64>,
+}
+
+/// Puts references where they belong.
+#[derive(Default)]
+struct Placer {
+    spaces: HashMap<u64, Asid>,
+    /// That of the last reference.
+    space: Asid,
+    owner: Owner,
+}
+
+impl Placer {
+    fn put(&mut self, row: &Row, made: &mut Assembler) -> Result<(), String> {
+        let Row { addr, size, .. } = *row;
+        if let Some(pid) = row.pid {
+            if self.spaces.len() as u64 >= MAX_ADDRESS_SPACES && !self.spaces.contains_key(&pid) {
+                return Err(format!("the trace has more than {MAX_ADDRESS_SPACES} processes"));
+            }
+            let next = Asid(self.spaces.len() as u32);
+            let space = *self.spaces.entry(pid).or_insert(next);
+            if std::mem::replace(&mut self.space, space) != space {
+                self.owner.forget();
+            }
+            made.space(space)?;
+        }
+        let Some(kind) = row.what.kind() else { return Ok(()) };
+        match (kind, row.pc) {
+            (Kind::Fetch, _) => {
+                self.owner.forget();
+                made.instr(addr, size)?;
+            }
+            (kind, Some(pc)) => self.owner.data(pc, addr, size, kind, made)?,
+            (kind, None) => made.data(addr, size, kind)?,
+        }
+        if row.what == What::Modify {
+            made.data(addr, size, Kind::Store)?;
+            self.owner.forget();
+        }
+        Ok(())
+    }
+}
+
 /// What the user says of the text, and what was read of it.
 struct Table {
     address: usize,
@@ -110,10 +176,7 @@ struct Table {
     columns: Option<usize>,
     /// Where the columns of a line are.
     fields: Vec<Range<usize>>,
-    spaces: HashMap<u64, Asid>,
-    /// That of the last line.
-    space: Asid,
-    owner: Owner,
+    placer: Placer,
 }
 
 impl Table {
@@ -157,9 +220,7 @@ impl Table {
             words: words(&settings, kind.is_some())?,
             columns: None,
             fields: Vec::new(),
-            spaces: HashMap::new(),
-            space: Asid(0),
-            owner: Owner::default(),
+            placer: Placer::default(),
         })
     }
 
@@ -260,12 +321,7 @@ impl Table {
                 Wrong::at(at + 1, format!("kind '{}' is not known: known are {}", shown(field(at)), list(&known)))
             })?,
         };
-        let kind = match what {
-            What::Load | What::Modify => Kind::Load,
-            What::Store => Kind::Store,
-            What::Fetch => Kind::Fetch,
-            What::Skip => return Ok(()),
-        };
+        let Some(kind) = what.kind() else { return Ok(()) };
         let at = |column: usize| move |what: String| Wrong::at(column + 1, what);
         let addr = lines::number(field(self.address), self.base).map_err(at(self.address))?;
         let size = match self.size {
@@ -273,36 +329,14 @@ impl Table {
             None => UNKNOWN_SIZE,
         };
         lines::fits(addr, size).map_err(at(self.address))?;
-        if let Some(column) = self.pid {
-            let pid = lines::number(field(column), Base::Auto).map_err(at(column))?;
-            if self.spaces.len() as u64 >= MAX_ADDRESS_SPACES && !self.spaces.contains_key(&pid) {
-                return Err(Wrong::at(column + 1, format!("the trace has more than {MAX_ADDRESS_SPACES} processes")));
-            }
-            let next = Asid(self.spaces.len() as u32);
-            let space = *self.spaces.entry(pid).or_insert(next);
-            if std::mem::replace(&mut self.space, space) != space {
-                self.owner.forget();
-            }
-            made.space(space)?;
-        }
+        let pid = self.pid.map(|column| lines::number(field(column), Base::Auto).map_err(at(column))).transpose()?;
         let pc = self.instruction.filter(|_| kind != Kind::Fetch);
         let pc = pc.map(|column| {
             let pc = lines::number(field(column), self.base).map_err(at(column))?;
             lines::fits(pc, UNKNOWN_SIZE).map_err(at(column))?;
             Ok::<_, Wrong>(pc)
         });
-        match (kind, pc.transpose()?) {
-            (Kind::Fetch, _) => {
-                self.owner.forget();
-                made.instr(addr, size)?;
-            }
-            (kind, Some(pc)) => self.owner.data(pc, addr, size, kind, made)?,
-            (kind, None) => made.data(addr, size, kind)?,
-        }
-        if what == What::Modify {
-            made.data(addr, size, Kind::Store)?;
-            self.owner.forget();
-        }
-        Ok(())
+        let row = Row { what, addr, size, pid, pc: pc.transpose()? };
+        Ok(self.placer.put(&row, made)?)
     }
 }

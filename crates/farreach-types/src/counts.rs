@@ -173,6 +173,24 @@ pub struct Workload {
     /// whole then; those of operating systems, references and memory are exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows: Option<WindowUse>,
+    /// If a piece of the run was simulated and counted: which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub piece: Option<PieceUse>,
+}
+
+/// A piece of a run. Numbers are of instructions, of references in traces without fetches.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct PieceUse {
+    /// Where it begins: a function, an address, or `mark` for the pieces that the program marks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// What was left out, before it and between marked pieces. Only its events took place.
+    pub skipped_instructions: u64,
+    /// What was simulated and not counted. Amounts of memory are those of all that was simulated.
+    pub warmup_instructions: u64,
+    /// The length of a phase, if what was counted is divided into phases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase_instructions: Option<u64>,
 }
 
 /// The windows of a run that were simulated. The first piece is one of them.
@@ -420,6 +438,9 @@ pub struct MachineResult {
     pub ideal_segment: Option<IdealSegment>,
     /// Cost.
     pub cost: Cost,
+    /// Phase by phase, if what was counted is divided into phases ([`PieceUse::phase_instructions`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
     /// Benefit and cost side by side.
     pub ledger: Vec<LedgerLine>,
     /// Misses over time.
@@ -432,6 +453,29 @@ pub struct MachineResult {
     /// For a whole system: what was counted by context, and the flushes that it asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest: Option<GuestCounts>,
+}
+
+/// A phase of a run, as one machine counted it. The phases add up to the whole, but for roundings of cycles.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Phase {
+    /// Instructions; of the last phase those that there were.
+    pub instructions: u64,
+    /// Lookups in base pages of the machine.
+    pub lookups: u64,
+    /// Misses.
+    pub misses: u64,
+    /// Of these, of fetches.
+    pub fetch_misses: u64,
+    /// Of these, of loads and stores.
+    pub data_misses: u64,
+    /// Page faults.
+    pub page_faults: u64,
+    /// Cycles of misses, as [`Cost::cycles`].
+    pub cycles: u64,
+    /// Cycles of the operating system, as [`Cost::os_cycles`].
+    pub os_cycles: u64,
+    /// Physical memory in use at its end.
+    pub resident_bytes: u64,
 }
 
 /// Hardware and operating-system counts, one flat JSON object.

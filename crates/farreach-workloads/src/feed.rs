@@ -107,6 +107,22 @@ impl Stored {
         Ok(Stored { origin, signals, first: None, references })
     }
 
+    /// Opens several, which take turns of `slice` instructions on one machine.
+    ///
+    /// # Errors
+    /// As of the readers; one of them comes through a pipe, which cannot wait for its turn.
+    pub fn together(files: &[String], format: Option<&str>, slice: u64) -> Result<Stored> {
+        let signals = Watch::begin();
+        let open = |file: &String| match Origin::open(file, format)? {
+            Origin::Here(source) => Ok(source),
+            Origin::Pipe(_) => bail!("{file}: several traces must be files; a pipe can be read by itself alone"),
+        };
+        let sources = files.iter().map(open).collect::<Result<_>>()?;
+        let origin = Origin::Here(Box::new(trace::Interleaved::new(sources, slice)));
+        let references = files.iter().map(|file| Some(frt::reader::read_index(file).ok()?.1.references())).sum();
+        Ok(Stored { origin, signals, first: None, references })
+    }
+
     /// Whether it is the trace of a whole system, as its first event says.
     ///
     /// # Errors

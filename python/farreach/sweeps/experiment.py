@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
 from ..errors import ExperimentError
 from ..machine import Machine, is_group, listed
-from ..quantities import Count, PathLike, count_of, is_whole
+from ..quantities import Count, PathLike, count_of, is_whole, place_of
 from ..trace import Trace
 from . import toml
 from .grid import Grid, refuse, twice
@@ -21,7 +21,7 @@ __all__ = ["Experiment", "ProgramLike", "SweptLike", "load"]
 #: More points than this are refused, unless `most_points` allows them: each takes some kilobytes here.
 MOST_POINTS = 100_000
 _MACHINE_KEYS = {"name", "grid", "list", "sample", "sample_seed", "where"}
-_TOP_KEYS = {"name", "program", "machine", "seeds", "limits", "sample", "search", "most_points"}
+_TOP_KEYS = {"name", "program", "machine", "seeds", "limits", "from", "skip", "warmup", "sample", "search", "most_points"}
 
 #: What a sweep takes for a program: a path or an address of a trace, `workload:NAME`, or a table as in the TOML.
 ProgramLike = Union[PathLike, Trace, Mapping[str, Any]]
@@ -44,6 +44,10 @@ class Experiment:
         most_points: the largest number of points that is not refused; None: 100,000.
         sample: simulate one in this many windows of a million instructions, 2 to 1000, the same ones for all machines,
             and estimate what is counted of TLBs; None: everything is simulated.
+        start: begin where the program executes this function or address for the first time, such as "main"; "mark": the
+            pieces alone that it marks. In the TOML: `from`.
+        skip: instructions that are left out from there on.
+        warmup: instructions behind these that are simulated and not counted. Limits count behind both.
         faults: what is known to be wrong with it, to be refused together with the rest.
     """
 
@@ -55,6 +59,9 @@ class Experiment:
     search: Optional[Mapping[str, Any]] = None
     most_points: Optional[int] = None
     sample: Optional[int] = None
+    start: Union[str, int, None] = None
+    skip: Optional[Count] = None
+    warmup: Optional[Count] = None
     #: What is known to be wrong; `expand` refuses it together with all else.
     faults: List[str] = field(default_factory=list, repr=False, compare=False)
 
@@ -68,6 +75,9 @@ class Experiment:
             seeds=table.get("seeds", [0]),
             limits=limits if isinstance(limits, (list, tuple)) else [limits],
             sample=table.get("sample"),
+            start=table.get("from"),
+            skip=table.get("skip"),
+            warmup=table.get("warmup"),
             name=table.get("name", "sweep"),
             search=table.get("search"),
             most_points=table.get("most_points"),
@@ -103,7 +113,21 @@ class Experiment:
             "search": None if self.search is None else dict(self.search),
         }
         more = {"sample": self.sample, "most_points": self.most_points}
+        more.update({"from": self.start, "skip": self.skip, "warmup": self.warmup})
         return {**tables, **{key: value for key, value in more.items() if value is not None}}
+
+    def piece(self) -> Tuple[Optional[str], int, int]:
+        """Where each program begins, and how many instructions are left out and not counted.
+
+        Raises:
+            ValueError: one of them is not allowed.
+        """
+        return place_of(self.start), count_of("skip", self.skip) or 0, count_of("warmup", self.warmup) or 0
+
+    def to_record(self, limits: List[Optional[int]]) -> List[Optional[int]]:
+        """The limits of recordings, for these limits of what is counted: a recording has all that comes before."""
+        place, skip, warmup = self.piece()
+        return [None if limit is None or place else limit + skip + warmup for limit in limits]
 
     def _grids(self, faults: List[str]) -> List[Union[Grid, Machine]]:
         grids: List[Union[Grid, Machine]] = []
@@ -180,6 +204,12 @@ class Experiment:
             most = MOST_POINTS
         if self.sample is not None and not is_whole(self.sample, 2, 1000):
             found.append(f"sample = {self.sample!r} is not allowed: a whole number from 2 to 1000 is")
+        try:
+            self.piece()
+        except ValueError as error:
+            found.append(str(error).replace("start = ", "from = "))
+        if self.warmup is not None and self.sample is not None:
+            found.append("warmup is not allowed with sample, where each window has a warm-up")
         if self.search is not None and not isinstance(self.search, Mapping):
             found.append(f"search = {self.search!r} is not allowed: a table is")
         programs, grids = program_tables(self.programs, found), self._grids(found)

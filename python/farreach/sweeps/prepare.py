@@ -27,6 +27,9 @@ class Parts(TypedDict, total=False):
     seeds: Union[int, Iterable[int]]
     limits: Union[Count, Iterable[Optional[Count]]]
     sample: Optional[int]
+    start: Union[str, int, None]
+    skip: Optional[Count]
+    warmup: Optional[Count]
     name: str
     most_points: Optional[int]
     search: Optional[Mapping[str, Any]]
@@ -81,7 +84,9 @@ def points_of(
     tables, machines, seeds, limits = experiment.expand(faults)
 
     def ready_points(record: bool) -> Tuple[List[Point], List[str]]:
-        programs, missing = at.programs(tables, limits or [None], record, faults)
+        piece = (None, 0, 0) if faults else experiment.piece()
+        recorded = limits if faults else experiment.to_record(limits)
+        programs, missing = at.programs(tables, recorded or [None], record, faults)
         points: List[Point] = []
         keys: Dict[Tuple[str, str], Point] = {}
         for text, label in programs:
@@ -89,7 +94,8 @@ def points_of(
                 for seed in seeds:
                     for machine in machines:
                         try:
-                            sought = _core.sought(machine._tuple(), seed, text, label, limit, experiment.sample)
+                            sample = experiment.sample
+                            sought = _core.sought(machine._tuple(), seed, text, label, limit, sample, piece)
                         except (Error, OSError, OverflowError, TypeError) as error:
                             faults.append(str(error))
                             continue

@@ -132,7 +132,7 @@ def _sample_row(
         return None
     program = _core.kernel_program(_SAMPLE)
     assert program, "it is a kernel"
-    sought = _core.sought(machine._tuple(), 0, program, _SAMPLE, None, sample)
+    sought = _core.sought(machine._tuple(), 0, program, _SAMPLE, None, sample, (None, 0, 0))
     try:
         ((_, text),) = _core.run_pass(_core.plan([sought], 1, 1)[0], 1, None)
     except Error:
@@ -168,10 +168,11 @@ def prepared(
     settings = _Settings(given if isinstance(given, Mapping) else {}, faults)
     space = _space(experiment, faults)
     _check_expressions(settings, space, experiment.sample, faults)
-    programs, missing = at.programs(tables, limits or [None], False, faults)
+    recorded = limits if faults else experiment.to_record(limits)
+    programs, missing = at.programs(tables, recorded or [None], False, faults)
     refuse(faults)
     if record and missing:
-        programs, _ = at.programs(tables, limits, True, faults)
+        programs, _ = at.programs(tables, recorded, True, faults)
         refuse(faults)
     return settings, space, programs, seeds, limits
 
@@ -193,7 +194,7 @@ def _means(rows: Sequence[Mapping[str, Any]]) -> Dict[str, Any]:
 def search(experiment: Experiment, at: Points, faults: List[str]) -> Sweep:
     """Runs the search of an experiment; `faults` are refused together with its own."""
     settings, space, programs, seeds, limits = prepared(experiment, at, faults, record=True)
-    sample = experiment.sample
+    sample, piece = experiment.sample, experiment.piece()
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -227,7 +228,7 @@ def search(experiment: Experiment, at: Points, faults: List[str]) -> Sweep:
             machine = _chosen(grid, keys)
             asked.append((trial, machine))
         points = [
-            Point(label, machine, limit, seed, _core.sought(machine._tuple(), seed, text, label, limit, sample))
+            Point(label, machine, limit, seed, _core.sought(machine._tuple(), seed, text, label, limit, sample, piece))
             for machine in {m.name: m for _, m in asked if m is not None and m.name not in rows}.values()
             for text, label in programs
             for limit in limits

@@ -1,5 +1,6 @@
 //! Options that several subcommands share.
 
+use super::piece::PieceArgs;
 use super::sampling::windows;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -7,7 +8,7 @@ use farreach_machine::{Lab, MachineSpec, Options, Sample};
 use farreach_native::this;
 use farreach_report::Report;
 use farreach_report::format::clean;
-use farreach_trace::{Partial, Relocator};
+use farreach_trace::{Cutter, Partial, Place, Relocator};
 use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;
 use farreach_types::event::Batch;
@@ -60,9 +61,12 @@ pub struct LabArgs {
     /// designs of the subblock paper.
     #[arg(long = "machine", short = 'm', value_name = "NAME[:key=value,...]")]
     machines: Vec<String>,
-    /// Stop after N instructions, such as 300M (references, in a trace without instruction fetches).
+    #[command(flatten)]
+    piece: PieceArgs,
+    /// Also show what is counted in phases of N instructions, such as 10M: misses, cycles and memory over time. Not for
+    /// whole systems, nor with --sample.
     #[arg(long, value_name = "N", value_parser = parse_count::<1>, allow_negative_numbers = true)]
-    limit: Option<u64>,
+    every: Option<u64>,
     /// Seed of everything random; printed with the result.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]
     seed: u64,
@@ -100,10 +104,14 @@ impl LabArgs {
     /// Builds the laboratory. `twice`, `ahead`: see [`Options`].
     pub fn lab(&self, machines: Vec<MachineSpec>, twice: bool, ahead: u64) -> Result<Lab> {
         let threads = threads(self.threads);
+        if let (Some(_), Some(every)) = (self.sample, self.every) {
+            bail!("--every {every} is not allowed with --sample, which estimates the whole");
+        }
         Ok(Lab::new(
             machines,
             Options {
-                limit: self.limit,
+                limit: self.piece.limit,
+                warmup: self.piece.warmup(),
                 sample: self.sample,
                 seed: self.seed,
                 twice,
@@ -116,7 +124,12 @@ impl LabArgs {
 
     /// Instructions after which the run ends.
     pub fn limit(&self) -> Option<u64> {
-        self.limit
+        self.piece.limit
+    }
+
+    /// What cuts the stream, which begins at this place.
+    pub fn cutter(&self, from: Option<&Place>) -> Cutter {
+        self.piece.cutter(from, self.every)
     }
 
     /// The machine with the placement of `--mapping`.
@@ -305,7 +318,7 @@ pub fn needs_file(path: &Path, option: &str) -> Result<()> {
 }
 
 /// Whether two paths lead to one file, which need not exist yet. Devices and pipes may be written twice.
-fn same_file(one: &Path, other: &Path) -> bool {
+pub fn same_file(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         folder.canonicalize().ok().map(|folder| folder.join(path.file_name().unwrap_or_default()))

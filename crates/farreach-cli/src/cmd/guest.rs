@@ -138,8 +138,8 @@ fn arches() -> Vec<&'static str> {
 /// Runs the command.
 pub fn run(args: GuestArgs) -> Result<ExitCode> {
     match args.action {
-        Action::Run(args) => run::simulate(&args.options, || args.guest.recorded(&args.command)),
-        Action::Record(args) => record::write(&args.trace, || args.guest.recorded(&args.command)),
+        Action::Run(args) => run::simulate(&args.options, None, || args.guest.recorded(&args.command)),
+        Action::Record(args) => record::write(&args.trace, None, || args.guest.recorded(&args.command)),
     }
 }
 

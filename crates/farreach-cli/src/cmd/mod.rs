@@ -3,6 +3,7 @@
 pub mod advise;
 mod allocator;
 pub mod area;
+pub mod cite;
 pub mod common;
 pub mod completions;
 pub mod contiguity;
@@ -17,6 +18,7 @@ pub mod man;
 mod native;
 pub mod pagesize;
 pub mod papers;
+mod piece;
 pub mod program;
 mod progress;
 pub mod record;

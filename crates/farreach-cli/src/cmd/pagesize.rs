@@ -3,6 +3,7 @@
 use super::common::{OutputArgs, of_stream, threads, whole};
 use super::early::status;
 use super::format::FormatArgs;
+use super::piece::{self, FromArgs, PieceArgs};
 use super::{feed, program};
 use anyhow::{Result, anyhow};
 use clap::Args;
@@ -11,8 +12,8 @@ use farreach_live::{Report, Watch};
 use farreach_machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab, Progress};
 use farreach_native::this;
 use farreach_report::format::shown;
+use farreach_trace::Cutter;
 use farreach_types::addr::Bytes;
-use farreach_types::count::parse_count;
 use farreach_types::event::Batch;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -31,6 +32,7 @@ Examples:
   farreach pagesize gcc.frt
   farreach pagesize --entries 128 --html pages.html -- gcc -O2 -c big.c
   farreach pagesize gcc.frt --sizes 4K,16K,256K --csv
+  farreach pagesize gcc.frt --from main --skip 100M --warmup 10M --limit 1G
   farreach pagesize gcc.frt --machine t94/superpage:sizes=4K+64K,split=true
   valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | farreach pagesize -"))]
 pub struct PageSizeArgs {
@@ -56,9 +58,10 @@ pub struct PageSizeArgs {
     /// alone take a third of the time.
     #[arg(long)]
     no_policies: bool,
-    /// Stop after N instructions, such as 300M (references, in a trace without instruction fetches).
-    #[arg(long, value_name = "N", value_parser = parse_count::<1>, allow_negative_numbers = true)]
-    limit: Option<u64>,
+    #[command(flatten)]
+    from: FromArgs,
+    #[command(flatten)]
+    piece: PieceArgs,
     /// Seed of everything random in the machines beside; printed with the result.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]
     seed: u64,
@@ -74,14 +77,20 @@ pub struct PageSizeArgs {
 
 /// The page sizes, and the machines beside them, over one stream.
 struct Study {
+    cutter: Cutter,
     pages: PageLab,
     beside: Option<Lab>,
 }
 
 impl Study {
     fn new(args: &PageSizeArgs, specs: Vec<MachineSpec>) -> Result<Study> {
-        let options =
-            Options { limit: args.limit, seed: args.seed, threads: threads(args.threads), ..Options::default() };
+        let options = Options {
+            limit: args.piece.limit,
+            warmup: args.piece.warmup(),
+            seed: args.seed,
+            threads: threads(args.threads),
+            ..Options::default()
+        };
         let sizes: Vec<u64> = args.sizes.iter().map(|size| size.0).collect();
         // Machines beside keep half of the processors busy; the study is then faster with fewer engines, which share
         // more.
@@ -91,10 +100,12 @@ impl Study {
             other => other.into(),
         })?;
         let beside = (!specs.is_empty()).then(|| Lab::new(specs, options)).transpose()?;
-        Ok(Study { pages, beside })
+        let cutter = args.piece.cutter(args.from.from.as_ref(), None);
+        Ok(Study { cutter, pages, beside })
     }
 
     fn feed(&mut self, batch: Batch) -> Result<(bool, Progress)> {
+        let batch = self.cutter.apply(batch)?;
         // Both reach the limit at the same reference, but one may report it later.
         let more = self.pages.feed(&batch)?;
         let beside = self.beside.as_mut().map_or(Ok(false), |lab| lab.feed(batch))?;
@@ -121,6 +132,7 @@ impl Study {
         if let Some(report) = report {
             program::describe_end(&mut result.workload, report, limited);
         }
+        piece::describe(&self.cutter, early.is_some(), &mut result.workload)?;
         args.output.emit(&result)?;
         Ok(limited)
     }
@@ -135,13 +147,13 @@ pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
     let mut study = Study::new(&args, machines)?;
     if args.command.is_empty() {
         let file = args.file.as_deref().ok_or_else(|| anyhow!("a trace or a command is needed"))?;
-        let early = feed::stored(file, args.format.spec()?.as_deref(), args.limit, |batch| study.feed(batch));
+        let early = feed::stored(file, args.format.spec()?.as_deref(), args.piece.limit, |batch| study.feed(batch));
         let early = early.map_err(|error| of_stream(error, file))?;
         let limited = study.emit(&args, file, early.as_ref(), None)?;
         return Ok(early.filter(|_| !limited).map_or(ExitCode::SUCCESS, |early| status(&early, 1)));
     }
     program::check(&args.command)?;
-    let (report, early) = feed::live(&args.command, args.limit, |batch| study.feed(batch))?;
+    let (report, early) = feed::live(&args.command, args.piece.limit, |batch| study.feed(batch))?;
     let limited = study.emit(&args, &shown(&args.command), early.as_ref(), Some(&report))?;
     Ok(match early {
         _ if limited => ExitCode::SUCCESS,

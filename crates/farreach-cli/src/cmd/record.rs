@@ -11,8 +11,8 @@ use farreach_live::room::room;
 use farreach_live::{Report, Watch};
 use farreach_machine::Progress;
 use farreach_report::format::{bytes, counted, huge_page_words};
-use farreach_trace::Pages;
 use farreach_trace::frt::{Header, TraceWriter};
+use farreach_trace::{Cutter, Pages, Piece, Place};
 use farreach_types::Error;
 use farreach_types::count::parse_count;
 use farreach_types::counts::HugePageWords;
@@ -29,6 +29,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 #[command(after_help = concat!(program::exit_statuses!(), "\n
 Examples:
   farreach record -o gcc.frt -- gcc -O2 -c big.c
+  farreach record --from main --skip 1G --limit 200M -o piece.frt -- ./solver
   farreach sim gcc.frt
   farreach trace check gcc.frt"))]
 pub struct RecordArgs {
@@ -47,7 +48,10 @@ pub struct TraceArgs {
     /// The trace file.
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// Stop after N instructions, such as 300M (the piece of the stream in which they are reached is stored whole).
+    /// Leave out N instructions first, such as 2G. Their events are stored, and their references are not.
+    #[arg(long, value_name = "N", value_parser = parse_count::<1>, allow_negative_numbers = true)]
+    pub skip: Option<u64>,
+    /// Stop after N instructions, such as 300M, behind those of --skip.
     #[arg(long, value_name = "N", value_parser = parse_count::<1>, allow_negative_numbers = true)]
     pub limit: Option<u64>,
     /// Store a page trace: only the pages of data references, for machines that look at nothing else. It is about half
@@ -58,13 +62,14 @@ pub struct TraceArgs {
 
 /// Runs the command; the exit status is the program's.
 pub fn run(args: RecordArgs) -> Result<ExitCode> {
-    write(&args.trace, || Recorded::command(&args.command, &args.system))
+    let place = args.system.place()?;
+    write(&args.trace, place, || Recorded::command(&args.command, &args.system))
 }
 
-/// Records what `recorded` makes.
-pub fn write(args: &TraceArgs, recorded: impl FnOnce() -> Result<Recorded>) -> Result<ExitCode> {
+/// Records what `recorded` makes. `from`: where in the program it begins.
+pub fn write(args: &TraceArgs, from: Option<Place>, recorded: impl FnOnce() -> Result<Recorded>) -> Result<ExitCode> {
     let recorded = recorded()?;
-    let stored = store(args, recorded.header()?, || Ok(recorded.start()?.into()))?;
+    let stored = store(args, from, recorded.header()?, || Ok(recorded.start()?.into()))?;
     Ok(status(&stored, |report| recorded.exit_code(report)))
 }
 
@@ -88,9 +93,8 @@ const CODERS: usize = 3;
 const ROOM: u64 = 512 << 20;
 
 /// How many threads code the batches of a trace.
-pub fn coders(limit: Option<u64>) -> usize {
-    // A limit needs the counts of each batch at once.
-    let most = if limit.is_some() { 1 } else { threads(0).min(CODERS) };
+pub fn coders() -> usize {
+    let most = threads(0).min(CODERS);
     room().map_or(most, |room| most.min((room.left / ROOM) as usize)).max(1)
 }
 
@@ -104,11 +108,22 @@ impl Source for Queue {
 }
 
 /// Records what is started into a file, after a check that the file can be written.
-pub fn store(args: &TraceArgs, header: Header, start: impl FnOnce() -> Result<Recording>) -> Result<Stored> {
+/// `from`: where in the program it begins.
+pub fn store(
+    args: &TraceArgs,
+    from: Option<Place>,
+    mut header: Header,
+    start: impl FnOnce() -> Result<Recording>,
+) -> Result<Stored> {
     let _signals = Watch::begin(); // until the file is whole
     let (output, limit) = (&args.output, args.limit);
     needs_file(output, "--output")?;
-    let mut writer = TraceWriter::create_on(output, header, coders(limit))?;
+    let piece = Piece { from, skip: args.skip.unwrap_or(0), limit, ..Piece::default() };
+    if piece != Piece::default() {
+        header.more.insert("piece".into(), serde_json::to_value(&piece)?);
+    }
+    let mut writer = TraceWriter::create_on(output, header, coders())?;
+    let mut cutter = Cutter::new(piece);
     let mut recorder = start()?;
     let (mut images, mut said) = (Images::default(), HugePageWords::default());
     let mut display = Display::new(Goal { instructions: limit, references: None });
@@ -124,18 +139,16 @@ pub fn store(args: &TraceArgs, header: Header, start: impl FnOnce() -> Result<Re
                 let totals = writer.totals();
                 written.0.store(totals.instructions, Ordering::Relaxed);
                 written.1.store(totals.references(), Ordering::Relaxed);
-                if limit.is_some_and(|limit| totals.instructions >= limit) {
-                    return Ok((writer, true));
-                }
             }
-            Ok::<_, Error>((writer, false))
+            Ok::<_, Error>(writer)
         });
         let thread = thread.context("a thread for the writer")?;
-        // No receiver: the limit was reached, or writing failed.
         while let Some(batch) = recorder.next_batch()? {
             images.see(&batch);
             batch.ops.iter().for_each(|op| said.follow(op));
-            if batches.send(batch).is_err() {
+            let batch = cutter.apply(batch)?;
+            // No receiver: writing failed.
+            if batches.send(batch).is_err() || cutter.done() {
                 break;
             }
             let (instructions, references) = (&written.0, &written.1);
@@ -145,8 +158,12 @@ pub fn store(args: &TraceArgs, header: Header, start: impl FnOnce() -> Result<Re
             });
         }
         drop(batches);
-        let (writer, limited) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok::<_, anyhow::Error>((recorder.finish()?, writer.finish()?, limited))
+        let writer = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let report = recorder.finish()?;
+        if report.interrupted.is_none() {
+            cutter.end()?;
+        }
+        Ok::<_, anyhow::Error>((report, writer.finish()?, cutter.done()))
     })?;
     display.finish();
     let there = std::fs::metadata(output).with_context(|| output.display().to_string())?;

@@ -3,12 +3,13 @@
 use super::common::note;
 use super::program;
 use super::terminal::Terminal;
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 use farreach_guest::{Prepared, qemu};
 use farreach_live::{Begin, Options, Recorder, Report, SystemOptions, plugin_dir};
 use farreach_machine::MachineSpec;
 use farreach_report::format::shown;
+use farreach_trace::Place;
 use farreach_trace::frt::Header;
 use farreach_types::count::parse_count;
 use farreach_types::counts::Workload;
@@ -25,10 +26,12 @@ pub struct SystemArgs {
     /// no knowledge of QEMU.
     #[arg(long)]
     system: bool,
-    /// Where recording begins: `start`, with 64-bit paging; `mark`, at the instruction that says so
-    /// (farreach-mark.h); or after N instructions, such as 2G. An end mark ends it.
-    #[arg(long, value_name = "start|mark|N", default_value = "start", value_parser = from, requires = "system")]
-    from: Begin,
+    /// Where it begins. Of a program: where it executes a function (a symbol of a program or library that it maps,
+    /// such as main) or an address (0x401000) for the first time; or `mark`, for the pieces alone that it marks
+    /// (farreach-mark.h); --skip and the others count from there on. Of a system: `start`, with 64-bit paging; `mark`;
+    /// or after N instructions, such as 2G.
+    #[arg(long, value_name = "FUNCTION|ADDRESS|mark|start|N")]
+    from: Option<String>,
     #[command(flatten)]
     check: CheckArgs,
 }
@@ -56,9 +59,25 @@ impl CheckArgs {
     }
 }
 
-/// Parses `--from`.
+/// Parses `--from` of a system.
 fn from(text: &str) -> Result<Begin, String> {
     begin(text, "start", "mark")
+}
+
+impl SystemArgs {
+    /// Where in a program it begins; nothing for a system, whose recorder begins there.
+    ///
+    /// # Errors
+    /// `--from` names no place.
+    pub fn place(&self) -> Result<Option<Place>> {
+        let given = self.from.as_ref().filter(|_| !self.system);
+        given.map(|text| text.parse().map_err(|why| anyhow!("--from {why}"))).transpose()
+    }
+
+    fn begin(&self) -> Result<Begin> {
+        let given = self.from.as_deref().map(from);
+        given.unwrap_or(Ok(Begin::Start)).map_err(|why| anyhow!("--from of a system: {why}"))
+    }
 }
 
 /// Parses where recording begins, by the words for its first two places.
@@ -95,7 +114,7 @@ impl Recorded {
             let arch = qemu::arch_of(Path::new(&command[0]))?;
             facts.push(("arch", arch.name().to_owned()));
             plugin_dir(None)?;
-            Some(system.check.options(system.from, Options::default()))
+            Some(system.check.options(system.begin()?, Options::default()))
         } else {
             ensure!(system.check.check == Check::Pages, "--check all needs --system: it compares with QEMU");
             None

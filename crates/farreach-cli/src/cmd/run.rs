@@ -4,12 +4,13 @@ use super::allocator::Images;
 use super::common::{LabArgs, OutputArgs, note};
 use super::early::status;
 use super::recorded::{self, Recorded, SystemArgs};
-use super::{feed, program};
+use super::{feed, piece, program};
 use anyhow::{Result, bail};
 use clap::Args;
 use farreach_live::early::{self, Early};
 use farreach_live::room::{self, room};
 use farreach_live::{Watch, own_cpu};
+use farreach_trace::Place;
 use farreach_types::addr::Bytes;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ Examples:
   farreach run -- gcc -O2 -c big.c
   farreach run --machine t94/single --machine t94/partial:entries=32,factor=4 --json -o result.json -- ls -R /usr/share
   farreach run --limit 100M --html report.html -- python3 script.py
+  farreach run --from main --skip 1G --warmup 20M --limit 200M --every 20M -- ./solver
   farreach run --system --from 2G -- qemu-system-aarch64 -M virt -cpu max -m 1G -nographic -kernel vmlinuz"))]
 pub struct RunArgs {
     #[command(flatten)]
@@ -74,11 +76,17 @@ fn asked_for(size: Bytes) -> Result<u64> {
 
 /// Runs the command; the exit status is the program's.
 pub fn run(args: RunArgs) -> Result<ExitCode> {
-    simulate(&args.options, || Recorded::command(&args.command, &args.system))
+    let place = args.system.place()?;
+    simulate(&args.options, place.as_ref(), || Recorded::command(&args.command, &args.system))
 }
 
 /// Simulates machines on what `recorded` makes, which comes after all checks of options.
-pub fn simulate(args: &SimulationArgs, recorded: impl FnOnce() -> Result<Recorded>) -> Result<ExitCode> {
+/// `from`: where in the program it begins.
+pub fn simulate(
+    args: &SimulationArgs,
+    from: Option<&Place>,
+    recorded: impl FnOnce() -> Result<Recorded>,
+) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
     let machines = args.lab.machines()?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()))?;
@@ -93,6 +101,7 @@ pub fn simulate(args: &SimulationArgs, recorded: impl FnOnce() -> Result<Recorde
     args.lab.check_alignment(is_system)?;
     let mut lab = args.lab.lab(machines, false, ahead)?;
     let mut alignment = args.lab.alignment()?;
+    let mut cutter = args.lab.cutter(from);
     let clock = Instant::now();
     let mut images = Images::default();
     let (report, early) = feed::recorded(
@@ -100,7 +109,7 @@ pub fn simulate(args: &SimulationArgs, recorded: impl FnOnce() -> Result<Recorde
         args.lab.limit(),
         |batch| {
             images.see(&batch);
-            Ok((lab.feed(alignment.apply(batch)?)?, lab.progress()))
+            Ok((lab.feed(alignment.apply(cutter.apply(batch)?)?)?, lab.progress()))
         },
     )?;
     let early = early::finish(early, |cuts| lab.finish_or_cut(cuts))?;
@@ -114,6 +123,8 @@ pub fn simulate(args: &SimulationArgs, recorded: impl FnOnce() -> Result<Recorde
     let mut result = lab.result(&alignment.label(&recorded.label), early.as_ref().map(Early::words));
     result.workload.allocator = images.allocator();
     recorded.describe_end(&mut result.workload, &report, limited);
+    // Of a system that came to nothing there is another message.
+    piece::describe(&cutter, early.is_some() || recorded.saw_nothing(&report), &mut result.workload)?;
     // Zeros would be no figures of it.
     if !recorded.saw_nothing(&report) {
         args.output.emit(&result)?;

@@ -1,27 +1,35 @@
-//! `farreach trace info|check|convert`: look at a trace.
+//! `farreach trace info|check|cut|merge|convert`: look at a trace, or write another of it.
 
-use super::common::{note, print};
+use super::common::{note, of_stream, print, same_file};
 use super::format::FormatArgs;
+use super::piece::FromArgs;
 use super::record::coders;
 use std::io::ErrorKind;
+use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use farreach_report::format::clean;
 use farreach_trace::check::{Report, Space};
-use farreach_trace::{Opened, Pages, Summary, TARGETS, Target, open_trace, recover, summarize, to_frt, write_file};
+use farreach_trace::convert::{cut, merge};
+use farreach_trace::{
+    Header, Opened, Pages, Piece, Summary, TARGETS, Target, Totals, open_trace, recover, summarize, to_frt, write_file,
+};
 use farreach_types::addr::Bytes;
+use farreach_types::count::parse_count;
 use farreach_types::plural::with_noun;
 
-/// Inspect a trace, check it, or convert it to another format
+/// Inspect a trace, check it, cut it, merge several, or convert it to another format
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   farreach trace info cc1.frt
   farreach trace check cc1.frt
+  farreach trace cut cc1.frt --skip 1G --limit 100M -o piece.frt
+  farreach trace merge cc1.frt redis.frt --interleave 2M -o both.frt
   farreach trace convert old.txt.xz -o new.frt")]
 pub struct TraceArgs {
     #[command(subcommand)]
@@ -38,6 +46,43 @@ enum Action {
     /// Read a trace to its end and check every event against the rules; exit status 1 at the first violation
     #[command(after_help = "Examples:\n  farreach trace check cc1.frt")]
     Check(Input),
+    /// Write a piece of a trace
+    #[command(after_help = "Examples:\n  \
+        farreach trace cut gcc.frt --skip 1G --limit 100M -o piece.frt\n  \
+        farreach trace cut gcc.frt --from main -o main.frt")]
+    Cut {
+        #[command(flatten)]
+        input: TraceFile,
+        #[command(flatten)]
+        from: FromArgs,
+        /// Leave out N instructions (references, in a trace without instruction fetches) from there on. Their events
+        /// stay
+        #[arg(long, value_name = "N", value_parser = parse_count::<1>, allow_negative_numbers = true)]
+        skip: Option<u64>,
+        /// Stop after N instructions behind these
+        #[arg(long, value_name = "N", value_parser = parse_count::<1>, allow_negative_numbers = true)]
+        limit: Option<u64>,
+        /// Farreach trace to write; '-' is standard output
+        #[arg(short, long, value_name = "FILE")]
+        output: String,
+    },
+    /// Write several traces as one
+    #[command(after_help = "Examples:\n  \
+        farreach trace merge gcc.frt redis.frt --interleave 2M -o both.frt\n  \
+        farreach trace merge first.frt second.frt -o one-after-the-other.frt")]
+    Merge {
+        /// Traces to read, as of the other commands
+        #[arg(required = true, num_args = 2.., value_name = "TRACE")]
+        traces: Vec<String>,
+        #[command(flatten)]
+        format: FormatArgs,
+        /// In turn, in time slices of N instructions; if it is not given, one after the other
+        #[arg(long, value_name = "N", value_parser = parse_count::<1>, allow_negative_numbers = true)]
+        interleave: Option<u64>,
+        /// Farreach trace to write; '-' is standard output
+        #[arg(short, long, value_name = "FILE")]
+        output: String,
+    },
     /// Write a trace in another format
     #[command(after_help = "Examples:\n  \
         valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | farreach trace convert - -o ls.frt\n  \
@@ -128,6 +173,23 @@ pub fn run(args: TraceArgs) -> Result<()> {
                 None => Ok(()),
             }
         }
+        Action::Cut { input, from, skip, limit, output } => {
+            ensure!(
+                from.from.is_some() || skip.is_some() || limit.is_some(),
+                "nothing is cut: say --from, --skip or --limit"
+            );
+            let piece = Piece { from: from.from, skip: skip.unwrap_or(0), limit, ..Piece::default() };
+            apart(&output, [&input.trace])?;
+            let totals = cut(input.open()?, piece, &output, coders());
+            totals.map(|totals| written(&output, &totals)).map_err(|error| of_stream(error.into(), &input.trace))
+        }
+        Action::Merge { traces, format, interleave, output } => {
+            apart(&output, &traces)?;
+            let format = format.spec()?;
+            let all = traces.iter().map(|trace| open_trace(trace, format.as_deref())).collect::<Result<_, _>>()?;
+            let totals = merge(all, interleave, &output, coders());
+            totals.map(|totals| written(&output, &totals)).map_err(|error| of_stream(error.into(), &traces.join(" + ")))
+        }
         Action::Convert { input, output, to, recover, pages_only } => {
             let Some(target) = TARGETS.iter().find(|target| target.name == to) else {
                 return to_trace(&input, output, recover, pages_only);
@@ -147,6 +209,21 @@ pub fn run(args: TraceArgs) -> Result<()> {
     }
 }
 
+/// Refuses to write what is read.
+fn apart<'a>(output: &str, inputs: impl IntoIterator<Item = &'a String>) -> Result<()> {
+    match inputs.into_iter().find(|input| same_file(Path::new(output), Path::new(input.as_str()))) {
+        Some(input) => bail!("{output}: --output would overwrite {input}, which is read; name another file"),
+        None => Ok(()),
+    }
+}
+
+/// What a trace has that was written.
+fn written(output: &str, totals: &Totals) {
+    let (i, l) = (with_noun(totals.instructions, "instruction"), with_noun(totals.loads, "load"));
+    let (s, events) = (with_noun(totals.stores, "store"), with_noun(totals.ops, "event"));
+    note(format_args!("{output}: {i}, {l}, {s}, {events}"));
+}
+
 fn to_trace(input: &TraceFile, output: Option<String>, recovering: bool, pages_only: bool) -> Result<()> {
     let Some(output) = output else {
         bail!("a farreach trace is no text: name a file with -o FILE, or say -o - for standard output");
@@ -155,12 +232,10 @@ fn to_trace(input: &TraceFile, output: Option<String>, recovering: bool, pages_o
     if pages_only {
         opened.source = Box::new(Pages::new(opened.source));
     }
-    let threads = coders(None);
+    let threads = coders();
     let (totals, ended_by) =
         if recovering { recover(opened, &output, threads)? } else { (to_frt(opened, &output, threads)?, None) };
-    let (i, l) = (with_noun(totals.instructions, "instruction"), with_noun(totals.loads, "load"));
-    let (s, events) = (with_noun(totals.stores, "store"), with_noun(totals.ops, "event"));
-    note(format_args!("{output}: {i}, {l}, {s}, {events}"));
+    written(&output, &totals);
     if let Some(e) = ended_by {
         note(format_args!("it ends where the original could not be read: {e}"));
     }
@@ -220,7 +295,9 @@ fn info_text(s: &Summary) -> String {
         lines.extend(one("recorded", &h.date));
         lines.extend(one("recorder", &h.recorder));
         lines.extend(h.environment.iter().map(|(k, v)| ("environment", format!("{k} = {v}"))));
-        lines.extend(h.more.iter().map(|(k, v)| ("also", format!("{k} = {v}"))));
+        lines.extend(files(h));
+        let others = h.more.iter().filter(|(key, _)| *key != FILES);
+        lines.extend(others.map(|(k, v)| ("also", format!("{k} = {v}"))));
     }
     if let Some(bytes) = s.bytes {
         let each = s.bytes_per_reference.map_or(String::new(), |b| format!(", {b:.4} bytes per reference"));
@@ -278,6 +355,21 @@ fn info_text(s: &Summary) -> String {
         ));
     }
     text
+}
+
+/// Where a header has the program and its libraries.
+const FILES: &str = "files";
+
+/// The program and its libraries, as they were when it was recorded.
+fn files(header: &Header) -> impl Iterator<Item = (&'static str, String)> {
+    let all = header.more.get(FILES).and_then(Value::as_array).into_iter().flatten();
+    all.map(|file| {
+        let text = |key: &str| file[key].as_str().unwrap_or_default();
+        let id = file["build_id"].as_str().map_or(String::new(), |id| format!(", build id {id}"));
+        let hash = text("blake3").get(..16).unwrap_or_default();
+        let bytes = with_noun(file["bytes"].as_u64().unwrap_or(0), "byte");
+        ("file of code", format!("{}: {bytes}, BLAKE3 {hash}...{id}", text("path")))
+    })
 }
 
 fn row(s: &Space) -> String {

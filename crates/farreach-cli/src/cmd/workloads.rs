@@ -10,6 +10,7 @@ use farreach_machine::Progress;
 use farreach_native::pages::{PageSize, once, page_size};
 use farreach_report::format::{bytes, count, counted, shown};
 use farreach_trace::frt::{Header, TraceWriter};
+use farreach_trace::{Cut, Piece};
 use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;
 use farreach_types::event::Source;
@@ -135,8 +136,8 @@ pub fn run(args: WorkloadsArgs) -> Result<ExitCode> {
             let prepared = workloads::command(name, &kernel_spec, &own_path()?)?;
             super::program::check(&prepared.command)?;
             let header = farreach_workloads::header(&prepared.command)?;
-            let to = TraceArgs { output, limit: args.limit, pages_only: false };
-            let report = super::record::store(&to, header, || Ok(prepared.record()?))?;
+            let to = TraceArgs { output, skip: None, limit: args.limit, pages_only: false };
+            let report = super::record::store(&to, None, header, || Ok(prepared.record()?))?;
             Ok(super::record::status(&report, super::program::exit_code))
         }
         (None, _) => {
@@ -189,7 +190,7 @@ fn measure(name: &str, ready: &Prepared) -> Result<ExitCode> {
 
 /// Writes a kernel's stream, up to the limit.
 fn store(
-    mut source: Box<dyn Source + Send>,
+    source: Box<dyn Source + Send>,
     output: &std::path::Path,
     header: Header,
     limit: Option<u64>,
@@ -198,14 +199,12 @@ fn store(
     let mut writer = TraceWriter::create(output, header)?;
     let mut display = Display::new(Goal { instructions: limit, references: None });
     let signals = Watch::begin();
+    let mut source = Cut::new(source, Piece { limit, ..Piece::default() });
     while let Some(batch) = source.next_batch()? {
         writer.write(&batch)?;
         let totals = writer.totals();
         display.update(Progress { instructions: totals.instructions, references: totals.references() });
         ensure!(signals.take().0 == 0, "interrupted; {} was not written", output.display());
-        if limit.is_some_and(|limit| totals.instructions >= limit) {
-            break;
-        }
     }
     let totals = writer.finish()?;
     display.finish();

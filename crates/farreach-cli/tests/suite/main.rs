@@ -12,6 +12,7 @@ mod cli_machines;
 mod cli_output;
 mod cli_pagesize;
 mod cli_papers;
+mod cli_pieces;
 mod cli_run;
 mod cli_sampling;
 mod cli_sim;

@@ -5,11 +5,13 @@ use super::super::SAMPLES;
 use super::super::compiled::Compiled;
 use super::super::filter;
 use super::super::instance::Group;
-use super::{Engine, TICKS};
+use super::super::memory_profile::MemoryProfile;
+use super::super::profile::Profile;
+use super::{Counted, Engine, Moment, TICKS};
 use farreach_hw::tlb::{FlushRequest, Tlb, Unfiltered};
 use farreach_os::{Change, Os, What};
 use farreach_types::addr::{Asid, KERNEL, Vpn, VpnRange};
-use farreach_types::event::Op;
+use farreach_types::event::{Boundary, Op};
 
 impl Engine {
     /// Passes the changes of an operating system on to the designs of its group.
@@ -112,10 +114,46 @@ impl Engine {
             Op::Samples => return Err(SAMPLES.into()),
             _ => {}
         }
+        if let Op::Boundary(boundary) = op {
+            return self.pass(*boundary);
+        }
         if let Op::Define { id, block } = op {
             return compiled.define(*id, block).map_err(|e| format!("block {id}: {e}"));
         }
         self.follow_op(asid, op)
+    }
+
+    /// A part of the run ends.
+    #[cold]
+    fn pass(&mut self, boundary: Boundary) -> Result<(), String> {
+        if self.guest.is_some() {
+            return Err("--warmup and --every are not for whole systems: counts by context would not be divided".into());
+        }
+        if boundary == Boundary::Counted {
+            self.uncounted = false;
+            let clock = self.tally.clock();
+            self.instances.iter_mut().for_each(|instance| instance.profile = Profile::new(clock));
+            self.groups.iter_mut().for_each(|group| group.memory_profile = MemoryProfile::new(clock));
+        }
+        let now = self.moment();
+        self.marks.pass(boundary, now)
+    }
+
+    /// What was counted so far.
+    pub fn moment(&self) -> Moment {
+        Moment { tally: self.tally, machines: (0..self.instances.len()).map(|design| self.counted(design)).collect() }
+    }
+
+    /// What a design and its operating system counted so far.
+    pub fn counted(&self, design: usize) -> Counted {
+        let instance = &self.instances[design];
+        let os = &self.groups[instance.group].os;
+        Counted {
+            tlb: instance.counts(),
+            os: os.counts(),
+            resident_bytes: os.in_use().resident << os.page_shift(),
+            ..Counted::default()
+        }
     }
 
     /// An event that is no definition.

@@ -109,6 +109,7 @@ impl Engine {
                         instance.profile.miss(clock, kind, touched.label);
                     }
                     if instance.walks
+                        && !self.uncounted
                         && let Some(lifetimes) = &mut self.lifetimes
                     {
                         lifetimes.walk(asid, vpn, kind, design);
@@ -202,6 +203,7 @@ impl Engine {
                     instance.profile.miss(clock, kind, label);
                 }
                 if instance.walks
+                    && !uncounted
                     && let Some(lifetimes) = lifetimes
                 {
                     lifetimes.walk(of, vpn, kind, design);

@@ -7,6 +7,7 @@
 //! operating systems serve every lookup, so faults, memory and their work are exact. What is counted of the pieces is
 //! scaled by their instructions, and the spread among them is the standard error (Cochran, chapter 2).
 
+use super::super::differences::{combined, json, with_levels};
 use super::super::instance::TlbInstance;
 use super::super::options::Sample;
 use super::super::traps::Estimate;
@@ -175,57 +176,8 @@ impl Windows {
     }
 }
 
-fn json(counts: &TlbCounts) -> Value {
-    serde_json::to_value(counts).expect("counts are data")
-}
-
 fn scale(n: u64, factor: f64) -> u64 {
     (n as f64 * factor).round() as u64
-}
-
-/// Each number of both, which have the same shape; where one has nothing, that is 0. All other values are those of
-/// the first.
-fn combined(a: &Value, b: &Value, how: &dyn Fn(u64, u64) -> u64) -> Value {
-    match (a, b) {
-        (Value::Object(a), b) => {
-            let more = b.as_object().into_iter().flatten().filter(|(key, _)| !a.contains_key(*key));
-            let mine =
-                a.iter().map(|(key, value)| (key.clone(), combined(value, b.get(key).unwrap_or(&Value::Null), how)));
-            Value::Object(
-                mine.chain(more.map(|(key, value)| (key.clone(), combined(&Value::Null, value, how)))).collect(),
-            )
-        }
-        (Value::Null, Value::Object(b)) => {
-            Value::Object(b.iter().map(|(key, value)| (key.clone(), combined(&Value::Null, value, how))).collect())
-        }
-        (Value::Array(a), b) => Value::Array(
-            a.iter().enumerate().map(|(i, value)| combined(value, b.get(i).unwrap_or(&Value::Null), how)).collect(),
-        ),
-        (Value::Null, Value::Array(b)) => {
-            Value::Array(b.iter().map(|value| combined(&Value::Null, value, how)).collect())
-        }
-        (a, b) if a.is_u64() || b.is_u64() => how(a.as_u64().unwrap_or(0), b.as_u64().unwrap_or(0)).into(),
-        (Value::Null, b) => b.clone(),
-        (a, _) => a.clone(),
-    }
-}
-
-/// Numbers that are no counts but say how much there is, of parts ([`farreach_types::counts::Parts`]).
-const LEVELS: [&str; 3] = ["resident", "table_bytes", "table_bytes_most"];
-
-/// Levels are those of now, which are exact: they are not scaled.
-fn with_levels(mut scaled: Value, now: &Value) -> Value {
-    if let Value::Object(all) = &mut scaled {
-        for (key, value) in all.iter_mut() {
-            let now = now.get(key).unwrap_or(&Value::Null);
-            // A part that has nothing now is not there.
-            *value = match LEVELS.contains(&key.as_str()) {
-                true => now.as_u64().unwrap_or(0).into(),
-                false => with_levels(value.take(), now),
-            };
-        }
-    }
-    scaled
 }
 
 /// Scaled counts, whose sums are right again though each number was rounded.

@@ -21,7 +21,10 @@ pub(super) enum AnyEngine {
 
 /// Counts of the program itself.
 pub(super) struct Seen<'a> {
+    /// Of what is counted.
     pub tally: Tally,
+    /// Of all.
+    pub whole: Tally,
     pub footprint: &'a Footprint,
     pub process_counts: &'a ProcessCounts,
     pub guest: Option<&'a GuestRun>,
@@ -70,12 +73,12 @@ impl AnyEngine {
     pub fn seen(&self) -> Seen<'_> {
         match self {
             AnyEngine::Pages(engine) => {
-                let Engine { tally, footprint, process_counts, guest, .. } = &**engine;
-                Seen { tally: *tally, footprint, process_counts, guest: guest.as_deref() }
+                let Engine { tally, marks, footprint, process_counts, guest, .. } = &**engine;
+                Seen { tally: marks.tally(tally), whole: *tally, footprint, process_counts, guest: guest.as_deref() }
             }
             AnyEngine::Lines(engine) => {
-                let LineEngine { tally, footprint, process_counts, guest, .. } = &**engine;
-                Seen { tally: *tally, footprint, process_counts, guest: guest.as_deref() }
+                let LineEngine { tally, marks, footprint, process_counts, guest, .. } = &**engine;
+                Seen { tally: marks.tally(tally), whole: *tally, footprint, process_counts, guest: guest.as_deref() }
             }
         }
     }
@@ -97,7 +100,7 @@ impl BatchEngine for AnyEngine {
         }
     }
     fn progress(&self) -> Progress {
-        self.seen().tally.progress()
+        self.seen().whole.progress()
     }
 }
 

@@ -7,6 +7,7 @@ use crate::filter::MAX_DESIGNS;
 use crate::hardware::Hardware;
 use crate::instance::{Blueprint, Group, TlbInstance};
 use crate::lines::{self, LineEngine};
+use crate::marks::Marks;
 use crate::memory_profile::MemoryProfile;
 use crate::options::Options;
 use crate::profile::Profile;
@@ -126,7 +127,7 @@ impl Build<'_, '_> {
             let group = Group {
                 os,
                 designs: instances.len()..instances.len() + part.len(),
-                memory_profile: MemoryProfile::new(),
+                memory_profile: MemoryProfile::new(0),
             };
             for &i in part {
                 let spec = &self.specs[i];
@@ -146,7 +147,7 @@ impl Build<'_, '_> {
                     order: group.order(),
                     main: build()?,
                     fetch,
-                    profile: Profile::new(),
+                    profile: Profile::new(0),
                     walks: hw::tlb::walk::walks(&spec.params),
                     blueprint: self.observe.is_none().then(|| Blueprint { design, params: spec.params.clone() }),
                     parked: Vec::new(),
@@ -162,7 +163,10 @@ impl Build<'_, '_> {
                 group.os.announce_maps();
             }
         }
-        let mut engine = Engine::new(groups, instances, self.options.limit, self.options.plain);
+        let mut engine = Engine::new(groups, instances, self.options.stops_after(), self.options.plain);
+        if self.options.warmup.is_some() {
+            engine.warm_up();
+        }
         if let Some(sample) = self.options.sample {
             engine.sample(sample, self.options.seed);
         }
@@ -204,13 +208,16 @@ impl Build<'_, '_> {
             for (member, &i) in family.iter().enumerate() {
                 self.locations[i] = Location { engine: self.engines.len(), instance: instances.len(), member };
             }
-            instances.push(lines::SystemInstance::new(spec.name.clone(), system, walks));
+            let first = instances.last().map_or(0, |last: &lines::SystemInstance| last.members.end);
+            let members = first..first + family.len();
+            instances.push(lines::SystemInstance::new(spec.name.clone(), system, walks, members));
         }
         let mut os = os;
         if instances.iter_mut().any(|instance: &mut lines::SystemInstance| instance.system.wants_maps()) {
             os.announce_maps();
         }
-        let engine = LineEngine::new(os, instances, self.options.limit, self.options.plain);
+        let mut engine = LineEngine::new(os, instances, self.options.stops_after(), self.options.plain);
+        engine.marks = Marks::new(self.options.warmup.is_some());
         self.engines.push(AnyEngine::Lines(Box::new(engine)));
         Ok(())
     }

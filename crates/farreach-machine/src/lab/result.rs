@@ -5,12 +5,16 @@ use super::any_engine::{AnyEngine, Location, Seen};
 use crate::guest::GuestRun;
 use crate::hardware::Hardware;
 use crate::instance::Group;
+use crate::marks::Part;
 use crate::spec::MachineSpec;
 use farreach_cost as cost;
 use farreach_hw as hw;
 use farreach_hw::tlb::idle_choices;
 use farreach_types::addr::BASE_SHIFT;
-use farreach_types::counts::{Counts, MachineResult, MemoryUse, RESULT_SCHEMA, RunResult, TABLE, TlbCounts, Workload};
+use farreach_types::counts::{
+    Cost, Counts, MachineResult, MemoryUse, Phase, RESULT_SCHEMA, RunResult, SystemCounts, TABLE, TlbCounts, Workload,
+};
+use farreach_types::params::PAGE_SIZE;
 
 impl Lab {
     /// The result of what was simulated so far, after [`Lab::finish`]. `source`: what ran, for display; `stopped`: why
@@ -38,7 +42,7 @@ impl Lab {
             );
         }
         // A timeline runs in 4 KB lookups, so that all machines of a run have the same slices.
-        let clock = first.tally.clock();
+        let clock = first.whole.clock();
         let workload = Workload {
             source: source.to_owned(),
             instructions: instructions.unwrap_or(first.tally.references.fetch),
@@ -56,6 +60,7 @@ impl Lab {
             traps: None,
             guest: first.guest.map(GuestRun::used),
             windows: engines[0].windows(),
+            piece: None,
         };
         let mut machines: Vec<MachineResult> = self
             .specs
@@ -89,16 +94,22 @@ fn machine(
     let Location { engine: e, instance: u, member } = location;
     let mut guest;
     let mut estimate = None;
+    let (os_counts, phases): (_, Vec<Part>);
     let (os, memory_profile, profile, tlb, system, caches, ideal_segment) = match &mut engines[e] {
         AnyEngine::Pages(engine) => {
             guest = engine.guest.as_ref().map(|guest| guest.counts(u));
+            let tally = engine.marks.tally(&engine.tally);
+            let counted = engine.counted(u);
+            phases = engine.marks.phases(u, engine.tally, &counted);
+            let counted = engine.marks.counted(u, counted);
+            os_counts = counted.os;
             let now = engine.tally.limit_count();
             let sampled = engine.sampling.as_ref().map(|sampling| sampling.whole(u, now, &engine.instances));
             let instance = &mut engine.instances[u];
             let Group { os, memory_profile, .. } = &mut engine.groups[instance.group];
             estimate = sampled.as_ref().map(|(_, estimate)| *estimate);
-            let counts = sampled.map_or_else(|| instance.counts(), |(counts, _)| counts);
-            let tlb = TlbCounts { lookups: engine.tally.lookups_in(instance.order), ..counts };
+            let counts = sampled.map_or(counted.tlb, |(counts, _)| counts);
+            let tlb = TlbCounts { lookups: tally.lookups_in(instance.order), ..counts };
             // Walks of what was not simulated are not known.
             let lifetimes = engine.lifetimes.as_mut().filter(|_| instance.walks && estimate.is_none());
             let ideal = lifetimes
@@ -107,20 +118,24 @@ fn machine(
             (&*os, memory_profile, &mut instance.profile, tlb, None, None, ideal)
         }
         AnyEngine::Lines(engine) => {
-            let accesses = engine.accesses(engine.instances[u].system.line_shift());
             guest = engine.guest.as_ref().map(|guest| guest.counts(u));
+            let at = engine.instances[u].members.start + member;
+            let lookups = engine.marks.tally(&engine.tally).clock();
+            let counted = engine.counted(u, member);
+            phases = engine.marks.phases(at, engine.tally, &counted);
+            let counted = engine.marks.counted(at, counted);
             let instance = &mut engine.instances[u];
-            if let Some((tlb, caches)) = instance.system.mmu(accesses) {
-                let tlb = TlbCounts { lookups: clock, ..tlb };
+            os_counts = counted.os;
+            let tlb = TlbCounts { lookups, ..counted.tlb };
+            if let Some(caches) = counted.caches {
                 let time = engine.tally.time();
                 let lifetimes = engine.lifetimes.as_mut().filter(|_| instance.walks);
                 let ideal = lifetimes.and_then(|lifetimes| lifetimes.ideal(u, time));
                 let ideal = ideal.map(|ideal| cost::overhead::beside(ideal, &tlb));
                 (&engine.os, &mut engine.memory_profile, &mut instance.profile, tlb, None, Some(caches), ideal)
             } else {
-                let counts = instance.system.counts(member, accesses);
-                let tlb = TlbCounts { lookups: clock, ..instance.translations(&counts) };
-                (&engine.os, &mut engine.memory_profile, &mut instance.profile, tlb, Some(counts), None, None)
+                let counts = counted.system;
+                (&engine.os, &mut engine.memory_profile, &mut instance.profile, tlb, counts, None, None)
             }
         }
     };
@@ -151,18 +166,10 @@ fn machine(
         }
         None => None,
     };
-    let (memory, os) = (MemoryUse { page_table_bytes, ..os.memory_use() }, os.counts());
-    let counts = Counts { tlb, os };
-    let mut cost = match (spec.hardware, &system) {
-        (Hardware::Tlb(design), _) => {
-            let (bits, reach) = ((design.bits)(&spec.params), (design.reach)(&spec.params));
-            cost::cost(&counts, workload, &spec.params, bits, reach)
-        }
-        (Hardware::System(kind), Some(system)) => {
-            cost::system::cost(system, &counts, workload, &spec.params, (kind.reach)(&spec.params))
-        }
-        (Hardware::System(kind), None) => cost::cost(&counts, workload, &spec.params, None, (kind.reach)(&spec.params)),
-    };
+    let memory = MemoryUse { page_table_bytes, ..os.memory_use() };
+    let counts = Counts { tlb, os: os_counts };
+    let mut cost = price(spec, &counts, system.as_ref(), workload);
+    let phases = phases.into_iter().map(|part| part.row(spec, workload)).collect();
     if spec.hardware.tlb().is_some() && spec.params.flag("split") {
         cost.area_rbe = cost.area_rbe.map(|one| 2.0 * one);
         cost.reach_bytes *= 2;
@@ -199,10 +206,52 @@ fn machine(
         segments,
         ideal_segment,
         cost,
+        phases,
         ledger: Vec::new(),
         timeline,
         memory_over_time,
         regions,
         guest,
+    }
+}
+
+/// What a machine costs.
+fn price(spec: &MachineSpec, counts: &Counts, system: Option<&SystemCounts>, workload: &Workload) -> Cost {
+    match (spec.hardware, system) {
+        (Hardware::Tlb(design), _) => {
+            let (bits, reach) = ((design.bits)(&spec.params), (design.reach)(&spec.params));
+            cost::cost(counts, workload, &spec.params, bits, reach)
+        }
+        (Hardware::System(kind), Some(system)) => {
+            cost::system::cost(system, counts, workload, &spec.params, (kind.reach)(&spec.params))
+        }
+        (Hardware::System(kind), None) => cost::cost(counts, workload, &spec.params, None, (kind.reach)(&spec.params)),
+    }
+}
+
+impl Part {
+    fn row(self, spec: &MachineSpec, workload: &Workload) -> Phase {
+        let Part { tally, counted } = self;
+        let order = spec.params.int(PAGE_SIZE.name).trailing_zeros().saturating_sub(BASE_SHIFT);
+        let lookups = tally.lookups_in(order);
+        let workload = Workload {
+            instructions: tally.references.fetch,
+            references: tally.references,
+            lookups: tally.lookups(),
+            ..workload.clone()
+        };
+        let counts = Counts { tlb: TlbCounts { lookups, ..counted.tlb }, os: counted.os };
+        let Cost { cycles, os_cycles, .. } = price(spec, &counts, counted.system.as_ref(), &workload);
+        Phase {
+            instructions: workload.instructions,
+            lookups,
+            misses: counts.tlb.misses,
+            fetch_misses: counts.tlb.fetch_misses,
+            data_misses: counts.tlb.data_misses,
+            page_faults: counts.os.page_faults,
+            cycles,
+            os_cycles,
+            resident_bytes: counted.resident_bytes,
+        }
     }
 }

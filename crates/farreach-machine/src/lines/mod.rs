@@ -6,11 +6,13 @@
 
 mod fetches;
 mod guest;
+mod parts;
 mod program;
 
 use super::SAMPLES;
 use super::guest::GuestRun;
 use super::lifetimes::RegionLifetimes;
+use super::marks::Marks;
 use super::memory_profile::MemoryProfile;
 use super::profile::{FIRST_SLICE, MAX_SLICES, Profile};
 use super::tally::{Footprint, ProcessCounts, Progress, Tally, counter_of};
@@ -25,6 +27,7 @@ use farreach_types::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op,
 use farreach_types::translation::{Attr, PageTableView};
 use fetches::Fetches;
 use program::{Crossings, Program, Shape, Step};
+use std::ops::Range;
 
 /// Most items in a span, which stays in the nearest caches of the host.
 const SPAN: usize = 1 << 12;
@@ -42,12 +45,15 @@ pub(super) struct SystemInstance {
     pub walks: bool,
     /// Their number by kind: fetches, loads, stores.
     pub translated: [u64; 3],
+    /// Its machines among those of the engine.
+    pub members: Range<usize>,
 }
 
 impl SystemInstance {
-    /// A machine without any counts. `walks`: it is a TLB with caches.
-    pub fn new(name: String, system: Box<dyn System>, walks: bool) -> SystemInstance {
-        SystemInstance { name, system, profile: Profile::new(), walks, translated: [0; 3] }
+    /// A machine without any counts. `walks`: it is a TLB with caches. `members`: its machines among those of the
+    /// engine.
+    pub fn new(name: String, system: Box<dyn System>, walks: bool, members: Range<usize>) -> SystemInstance {
+        SystemInstance { name, system, profile: Profile::new(0), walks, translated: [0; 3], members }
     }
 
     /// Its counts, in terms of a TLB: a miss is a reference that needed a translation.
@@ -106,6 +112,8 @@ pub(super) struct LineEngine {
     /// The span ends at this number of lookups, so that it lies in one slice of the timelines.
     slice_end: u64,
     slice: u64,
+    /// Number of lookups where the first slice began.
+    slices_from: u64,
     current: Option<Asid>,
     /// What is known of a whole system, if the stream is one.
     pub guest: Option<Box<GuestRun>>,
@@ -114,6 +122,8 @@ pub(super) struct LineEngine {
     changes: Vec<Change>,
     /// Memory over time.
     pub memory_profile: MemoryProfile,
+    /// The parts of the run.
+    pub marks: Marks,
 }
 
 impl LineEngine {
@@ -139,11 +149,13 @@ impl LineEngine {
             clock: 0,
             slice_end: FIRST_SLICE,
             slice: FIRST_SLICE,
+            slices_from: 0,
             current: None,
             guest: None,
             limit: limit.unwrap_or(u64::MAX),
             changes: Vec::new(),
-            memory_profile: MemoryProfile::new(),
+            memory_profile: MemoryProfile::new(0),
+            marks: Marks::default(),
         }
     }
 
@@ -170,6 +182,9 @@ impl LineEngine {
                     .touch(owner(asid, item.vpn().0), item.vpn(), item.kind())
                     .map_err(|e| Error::Simulation { machine: instance.name.clone(), what: self.os.explain(e) })?;
                 instance.translated[item.kind_index()] += 1;
+                if self.marks.warming {
+                    continue;
+                }
                 instance.profile.miss(self.clock, item.kind(), touched.label);
                 if let Some(lifetimes) = self.lifetimes.as_mut().filter(|_| instance.walks) {
                     lifetimes.walk(asid, item.vpn().0, item.kind(), i);
@@ -365,6 +380,9 @@ impl LineEngine {
         if let Op::Code { .. } = op {
             return Ok(());
         }
+        if let Op::Boundary(boundary) = op {
+            return self.pass(*boundary);
+        }
         if *op == Op::Samples {
             return Err(SAMPLES.into());
         }
@@ -433,9 +451,10 @@ impl LineEngine {
         self.clock = lookups;
         while self.slice_end <= lookups {
             self.slice_end += self.slice;
-            if self.slice_end / self.slice > MAX_SLICES as u64 {
+            let behind = self.slice_end - self.slices_from;
+            if behind / self.slice > MAX_SLICES as u64 {
                 self.slice *= 2;
-                self.slice_end = self.slice_end.next_multiple_of(self.slice);
+                self.slice_end = self.slices_from + behind.next_multiple_of(self.slice);
             }
         }
         Ok(())

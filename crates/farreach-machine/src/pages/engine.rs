@@ -3,12 +3,12 @@
 
 use super::super::SAMPLES;
 use super::super::compiled::{Compiled, Hot, PAGE};
-use super::super::tally::{ProcessCounts, Progress};
+use super::super::tally::{ProcessCounts, Progress, Tally};
 use super::super::worker_pool::BatchEngine;
-use super::sides::Sides;
+use super::sides::{Row, Sides};
 use farreach_types::Error;
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
-use farreach_types::event::{Advice, Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op};
+use farreach_types::event::{Advice, Batch, Block, Boundary, Instr, Kind, NOT_EXECUTED, OP_BIT, Op};
 
 /// See the module.
 pub(super) struct PageEngine {
@@ -18,6 +18,8 @@ pub(super) struct PageEngine {
     current: Option<Asid>,
     limit: u64,
     plain: bool,
+    /// What there was when the warm-up ended, if there was one.
+    begun: Option<(Tally, Vec<Row>)>,
 }
 
 impl PageEngine {
@@ -31,7 +33,22 @@ impl PageEngine {
             current: None,
             limit: limit.unwrap_or(u64::MAX),
             plain,
+            begun: None,
         }
+    }
+
+    /// What was counted of all.
+    pub fn tally(&self) -> Tally {
+        self.begun.as_ref().map_or(self.sides.tally, |(before, _)| self.sides.tally.since(before))
+    }
+
+    /// What was counted at each size. Memory is that of all that was simulated.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut rows = self.sides.rows();
+        for (row, before) in rows.iter_mut().zip(self.begun.iter().flat_map(|(_, rows)| rows)) {
+            row.begin_after(before);
+        }
+        rows
     }
 
     /// One block, reference by reference, up to the limit.
@@ -98,6 +115,8 @@ impl PageEngine {
                     .into());
             }
             Op::Samples => return Err(SAMPLES.into()),
+            Op::Boundary(Boundary::Counted) => self.begun = Some((self.sides.tally, self.sides.rows())),
+            Op::Boundary(Boundary::Phase) => return Err("--every: phases are those of machines".into()),
             Op::Pages
             | Op::Code { .. }
             | Op::Start { .. }

@@ -66,7 +66,7 @@ impl PageLab {
         }
         let count = options.threads.clamp(1, sizes.len());
         let orders = |first: usize| sizes.iter().skip(first).step_by(count).map(|s| s.trailing_zeros() - BASE_SHIFT);
-        let engine = |first| PageEngine::new(&orders(first).collect::<Vec<_>>(), options.limit, options.plain);
+        let engine = |first| PageEngine::new(&orders(first).collect::<Vec<_>>(), options.stops_after(), options.plain);
         let driver = Driver::new((0..count).map(engine).collect(), count > 1, &options)?;
         Ok(PageLab { sizes: sizes.to_vec(), driver, options })
     }
@@ -118,7 +118,7 @@ impl PageLab {
 
     /// All sizes, ascending.
     fn rows(&self) -> Vec<Row> {
-        let mut rows: Vec<Row> = self.driver.engines("results").iter().flat_map(|engine| engine.sides.rows()).collect();
+        let mut rows: Vec<Row> = self.driver.engines("results").iter().flat_map(PageEngine::rows).collect();
         rows.sort_by_key(|row| row.order);
         debug_assert!(rows.iter().map(Row::page_size).eq(self.sizes.iter().copied()));
         rows
@@ -138,12 +138,13 @@ impl PageLab {
     ) -> PageSizeResult {
         let rows = self.rows();
         let first = &self.driver.engines("results")[0];
+        let tally = first.tally();
         let limit = self.limit_reached().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
         let workload = Workload {
             source: source.to_owned(),
-            instructions: first.sides.tally.references.fetch,
-            references: first.sides.tally.references,
-            lookups: first.sides.tally.lookups(),
+            instructions: tally.references.fetch,
+            references: tally.references,
+            lookups: tally.lookups(),
             touched_bytes: first.sides.touched_pages.touched() << BASE_SHIFT,
             processes: first.process_counts.processes(),
             threads: first.process_counts.threads(),
@@ -156,6 +157,7 @@ impl PageLab {
             traps: None,
             guest: None,
             windows: None,
+            piece: None,
         };
         let deepest = rows.iter().flat_map(|row| &row.distances).map(|d| d.at.len() as u64).max().unwrap_or(0);
         let last = ENTRY_COUNTS.max(deepest.next_power_of_two());

@@ -41,6 +41,16 @@ pub(super) struct Row {
     pub pages: Pages,
 }
 
+impl Row {
+    /// What was counted before does not count.
+    pub fn begin_after(&mut self, before: &Row) {
+        for side in 0..2 {
+            self.lookups[side] -= before.lookups[side];
+            self.distances[side].subtract(&before.distances[side]);
+        }
+    }
+}
+
 /// 0 for fetches, 1 for loads and stores.
 fn side(kind: Kind) -> usize {
     usize::from(kind != Kind::Fetch)

@@ -40,6 +40,12 @@ impl Distances {
         let from = usize::try_from(entries).unwrap_or(usize::MAX).min(self.at.len());
         self.cold + self.at[from..].iter().sum::<u64>()
     }
+
+    /// Takes away what was counted earlier.
+    pub fn subtract(&mut self, earlier: &Distances) {
+        self.cold -= earlier.cold;
+        self.at.iter_mut().zip(&earlier.at).for_each(|(n, before)| *n -= before);
+    }
 }
 
 /// See the module. Pages are known by ids, small numbers that the caller gives out densely.

@@ -18,6 +18,7 @@ mod nested;
 mod page_traces;
 mod pages;
 mod passes;
+mod pieces;
 mod relocate;
 mod reservations;
 mod run_oracle;

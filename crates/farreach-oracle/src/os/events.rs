@@ -354,6 +354,7 @@ impl PlainOs {
             | Op::Code { .. }
             | Op::Pages
             | Op::Samples
+            | Op::Boundary(_)
             | Op::Thp(_)
             | Op::Guest(_)
             | Op::ThreadStart { .. }

@@ -36,6 +36,7 @@ impl Os {
             }
             Op::Fork { child } => self.fork(asid, *child),
             Op::Thp(rule) => self.space(asid).thp = *rule,
+            Op::Boundary(_) => return,
             Op::End(_) => self.end(asid),
             op if self.shift == BASE_SHIFT => {
                 base_pages::in_4k_pages(op).into_iter().for_each(|step| self.step(asid, step))

@@ -62,6 +62,7 @@ impl Guest {
             | Op::Code { .. }
             | Op::Pages
             | Op::Samples
+            | Op::Boundary(_)
             | Op::ThreadStart { .. }
             | Op::ThreadExit { .. } => {}
             Op::Fork { .. }

@@ -30,7 +30,8 @@ const FILE: Key = Key {
     name: "mapping",
     default: "",
     allowed: Allowed::File,
-    about: "file that `farreach contiguity --dump` wrote, as root: the frames of a live process",
+    about: "file that `farreach contiguity --dump` wrote, as root: the frames of a live process; or v2p.textproto of \
+            drmemtrace, or a list of page-types -l",
 };
 
 /// Registry entry.
@@ -67,7 +68,9 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     let name = params.text(FILE.name);
     if name.is_empty() {
         return Err(
-            "placement = mapping needs mapping = FILE, a dump that `farreach contiguity --dump FILE` wrote".to_owned()
+            "placement = mapping needs mapping = FILE, a dump that `farreach contiguity --dump FILE` wrote, or v2p.textproto \
+             of drmemtrace, or a list of page-types -l"
+                .to_owned()
         );
     }
     if params.page_shift() != BASE_SHIFT {

@@ -45,6 +45,7 @@ pub fn render(result: &RunResult) -> String {
                 @if let Some(guest) = guest::sections(page) { (guest) }
                 @if let Some(systems) = systems::sections(page) { (systems) }
                 @if let Some(chart) = plots::area(page) { (chart) }
+                @if let Some(chart) = plots::phases(page) { (chart) }
                 @if let Some(chart) = plots::timeline(page) { (chart) }
                 @if let Some(chart) = bars::regions(page) { (chart) }
                 (bars::memory(page))

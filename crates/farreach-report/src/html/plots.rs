@@ -6,7 +6,8 @@ use super::parts::{Page, chip, legend};
 use super::scale::Scale;
 use super::scatter::{Dot, fit, scatter};
 use crate::format::{count, counted, grouped, rate};
-use farreach_types::counts::{MachineResult, TrapUse};
+use crate::phases::per_thousand;
+use farreach_types::counts::{MachineResult, Phase, TrapUse};
 use farreach_types::plural::pluralize;
 use maud::{Markup, html};
 
@@ -62,6 +63,40 @@ pub(super) fn timeline(page: &Page) -> Option<Markup> {
                 "."
             }
             (plot("misses over time", y, &upright, &x_axis(x, unit), &lines, &[], None))
+            (legend(page))
+        }
+    })
+}
+
+/// Misses by phase, a line per design with a point in the middle of each phase.
+pub(super) fn phases(page: &Page) -> Option<Markup> {
+    let machines = &page.result.machines;
+    let instructions = |m: &MachineResult| m.phases.iter().map(|phase| phase.instructions).sum::<u64>();
+    let whole = machines.iter().map(instructions).max().filter(|n| *n > 0)?;
+    let points = |m: &MachineResult| {
+        let mut begins = 0;
+        let point = |phase: &Phase| {
+            let middle = (begins as f64 + phase.instructions as f64 / 2.0) / whole as f64;
+            begins += phase.instructions;
+            (middle, per_thousand(phase))
+        };
+        m.phases.iter().map(point).collect()
+    };
+    let drawn = |(design, m): (usize, &MachineResult)| Drawn { design, name: m.name.clone(), points: points(m) };
+    let lines: Vec<Drawn> = machines.iter().enumerate().map(drawn).filter(|line| !line.points.is_empty()).collect();
+    let y = Scale::fit(lines.iter().flat_map(|line| &line.points).map(|point| point.1));
+    let x = Scale::linear(whole as f64);
+    let upright: Vec<f64> = x.ticks().into_iter().map(|tick| x.at(tick)).collect();
+    let every = page.result.workload.piece.as_ref().and_then(|piece| piece.phase_instructions).unwrap_or(whole);
+    Some(html! {
+        section {
+            h2 { "Phases" }
+            p.lead {
+                "Misses in a thousand lookups, in each " (count(every)) " instructions"
+                @if y.is_log() { "; logarithmic, each line up is " (y.times()) " times as much" }
+                "."
+            }
+            (plot("misses by phase", y, &upright, &x_axis(x, "instructions"), &lines, &[], None))
             (legend(page))
         }
     })

@@ -105,6 +105,7 @@ impl System {
             | Op::Code { .. }
             | Op::Pages
             | Op::Samples
+            | Op::Boundary(_)
             | Op::Start { parent: None, .. }
             | Op::End(_) => Ok(()),
             other => Err(format!("an event '{}' of a program in the stream of a whole system", super::name(other))),

@@ -228,6 +228,7 @@ pub(crate) fn put_op(out: &mut Vec<u8>, op: &Op, state: &mut OpState) -> Result<
         Op::Define { .. } => unreachable!("definitions have a coder of their own"),
         Op::Pages => put(PAGES, &[]),
         Op::Samples => put(SAMPLES, &[]),
+        Op::Boundary(_) => return Err("a boundary of parts of a run is not stored".into()),
         Op::Code { id, bytes } => {
             put(CODE, &[zigzag(i64::from(*id) + 1 - i64::from(state.next_id)), bytes.len() as u64]);
             out.extend_from_slice(bytes);

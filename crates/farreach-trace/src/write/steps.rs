@@ -158,6 +158,7 @@ impl<'a> Steps<'a> {
                 let name = self.rest.name;
                 return Err(format!("these are samples: {name} cannot say so, and would pass for a whole trace").into());
             }
+            Op::Boundary(_) => return Err("a boundary of parts of a run is not written".to_owned().into()),
             Op::Guest(guest) => {
                 if !self.rest.holds.systems {
                     return Err(format!("this is a whole system, and {} is of programs", self.rest.name).into());

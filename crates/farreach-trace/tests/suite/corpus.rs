@@ -44,6 +44,12 @@ fn lines() {
 }
 
 #[test]
+fn parquet() {
+    replay("parquet", fuzz::parquet);
+    replay("parquet", fuzz::open);
+}
+
+#[test]
 fn perf() {
     replay("perf", fuzz::perf);
 }
@@ -105,6 +111,9 @@ fn write_seeds() {
         writer.finish().expect("room");
         std::fs::read(path).expect("just written")
     };
+    let (table, _) = crate::writers::written(&crate::writers::golden(), "parquet").expect("sound");
+    std::fs::create_dir_all(folder.join("parquet")).expect("room");
+    std::fs::write(folder.join("parquet/golden"), table).expect("room");
     write("frt/empty", Box::new(generate::program(0, 0)));
     write("frt/sequential", Box::new(generate::sequential(1, 5)));
     write("frt/update", Box::new(generate::uniform(1, 4, 3)));

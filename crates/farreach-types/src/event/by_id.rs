@@ -23,6 +23,13 @@ impl<T> ById<T> {
             None => self.get_sparse(id),
         }
     }
+    /// The value at `id`, to change it.
+    pub fn get_mut(&mut self, id: u32) -> Option<&mut T> {
+        match self.dense.get_mut(id as usize) {
+            Some(slot) => slot.as_mut(),
+            None => self.sparse.get_mut(&id),
+        }
+    }
     #[cold]
     fn get_sparse(&self, id: u32) -> Option<&T> {
         self.sparse.get(&id)

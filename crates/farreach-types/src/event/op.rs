@@ -100,6 +100,15 @@ pub enum End {
     Lost,
 }
 
+/// Where one part of a simulated run ends and the next begins.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Boundary {
+    /// The warm-up ends: what is counted begins.
+    Counted,
+    /// A phase ends, and the next begins.
+    Phase,
+}
+
 /// Every event that is not a reference. All concern the address space of their batch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Op {
@@ -194,6 +203,9 @@ pub enum Op {
         /// Thread number inside its process.
         thread: u32,
     },
+    /// A part of the run ends here. Whoever cuts a stream into parts puts it there on its way to machines: it is
+    /// nothing of a program, and no file has it.
+    Boundary(Boundary),
     /// An event of a whole system.
     Guest(Guest),
     /// The address space is gone.
