@@ -175,11 +175,15 @@ pub const PRESETS: &[Preset] = presets![
     "since/midgard",
     "since-os/navarro",
     "since-os/freebsd",
+    "since-os/quicksilver",
     "since-os/tps",
     "since-os/linux",
     "since-os/solaris",
     "since-os/windows",
+    "since-os/trident",
     "since-os/cap",
+    "since-os/ranger",
+    "since-os/mosaic",
 ];
 
 /// The group of all presets.

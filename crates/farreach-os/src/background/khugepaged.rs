@@ -81,28 +81,22 @@ impl Khugepaged {
         })
     }
 
-    /// TRI-2: the larger superpage if it qualifies and there is a block, else the groups in it one by one. False: one
-    /// of them qualifies, and there was no block.
-    fn look_at(&mut self, os: &mut Os, asid: Asid, group: VpnRange, region: &Region) -> bool {
-        let pages = 1 << self.settings.order;
-        if let Some(large) = self.settings.large.filter(|large| group.pages == 1 << large.order && group.pages > pages)
-        {
-            let table = &os.spaces[asid.0 as usize].table;
-            let runs = table.runs_in(group);
-            let alone = |pfn: u64| os.memory.mappings(Pfn(pfn)) == 1;
-            let qualifies = runs.first().is_some_and(|run| run.entry.order < large.order)
-                && group.pages - runs.iter().map(|run| run.pages).sum::<u64>() <= large.missing
-                && runs.iter().all(|run| (run.entry.pfn.0..run.entry.pfn.0 + run.pages).all(alone))
-                && !table.touched_in(group).is_empty();
-            if qualifies && self.collapse(os, asid, group, region) {
-                self.tally.large += 1;
-                return true;
-            }
+    /// TRI-2: whether there is the larger superpage at a group that has its size, perhaps since now.
+    fn is_large(&mut self, os: &mut Os, asid: Asid, group: VpnRange, region: &Region) -> bool {
+        let Some(large) = self.settings.large else { return false };
+        let table = &os.spaces[asid.0 as usize].table;
+        let runs = table.runs_in(group);
+        let Some(first) = runs.first() else { return false };
+        if first.entry.order >= large.order {
+            return true;
         }
-        (0..group.pages / pages).all(|i| {
-            let part = VpnRange { start: Vpn(group.start.0 + i * pages), pages };
-            self.look(os, asid, part, region)
-        })
+        let alone = |pfn: u64| os.memory.mappings(Pfn(pfn)) == 1;
+        let qualifies = group.pages - runs.iter().map(|run| run.pages).sum::<u64>() <= large.missing
+            && runs.iter().all(|run| (run.entry.pfn.0..run.entry.pfn.0 + run.pages).all(alone))
+            && !table.touched_in(group).is_empty();
+        let made = qualifies && self.collapse(os, asid, group, region);
+        self.tally.large += u64::from(made);
+        made
     }
 
     /// A process with a region that has room for a superpage enters, if its memory may have one.
@@ -145,7 +139,7 @@ impl Khugepaged {
     /// LNX-11: looks at groups until the budget is spent, or it comes to the end of the list a second time, or once
     /// from its beginning. False: there was no block.
     fn scan(&mut self, os: &mut Os) -> bool {
-        let (mut left, mut begun) = (self.settings.pages, false);
+        let (mut left, mut begun, pages) = (self.settings.pages, false, 1 << self.settings.order);
         while left > 0 {
             let (i, from) = match self.at {
                 Some(at) => at,
@@ -160,10 +154,21 @@ impl Khugepaged {
                 self.at = (i + 1 < self.list.len()).then_some((i + 1, Vpn(0)));
                 continue;
             };
-            self.at = Some((i, group.end()));
+            let mut group = group;
             left = left.saturating_sub(group.pages);
             self.tally.scanned += group.pages;
-            if !self.look_at(os, asid, group, &region) {
+            if group.pages > pages {
+                if self.is_large(os, asid, group, &region) {
+                    self.at = Some((i, group.end()));
+                    continue;
+                }
+                // Otherwise the first of the groups in it, at a cost of its own.
+                group.pages = pages;
+                left = left.saturating_sub(pages);
+                self.tally.scanned += pages;
+            }
+            self.at = Some((i, group.end()));
+            if !self.look(os, asid, group, &region) {
                 return false;
             }
         }

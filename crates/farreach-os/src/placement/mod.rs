@@ -13,6 +13,7 @@ mod mapping;
 mod mosaic;
 mod navarro;
 mod perforated;
+mod quicksilver;
 mod ranger;
 mod reservation;
 mod segment;
@@ -33,6 +34,7 @@ pub const PLACEMENTS: &[&PlacementKind] = &[
     &reservation::RESERVATION,
     &navarro::NAVARRO,
     &freebsd::FREEBSD,
+    &quicksilver::QUICKSILVER,
     &tps::TPS,
     &two_size::TWO_SIZE,
     &thp::THP_KIND,

@@ -15,5 +15,6 @@ mod ranges;
 mod segment_choice;
 mod segment_oracle;
 mod segments;
+mod since_oracle;
 mod superpages;
 mod world;

@@ -50,15 +50,25 @@ pub struct Paged<M> {
     now: u64,
     /// What else is compared of a page.
     more: fn(&Os, &M, Asid, u64),
+    /// Events that are left out.
+    skips: fn(&M, Asid, &Op) -> bool,
 }
 
 impl<M: Model> Paged<M> {
     pub fn new(keys: &str, model: M, (seed, shape): (u64, Shape), more: fn(&Os, &M, Asid, u64)) -> Paged<M> {
         let (os, programs) = (os(keys), Programs::new(seed, shape));
-        Paged { os, model, programs, pages: shape.pages, log: Vec::new(), now: 0, more }
+        Paged { os, model, programs, pages: shape.pages, log: Vec::new(), now: 0, more, skips: |_, _, _| false }
+    }
+
+    /// Without these events.
+    pub fn without(self, skips: fn(&M, Asid, &Op) -> bool) -> Paged<M> {
+        Paged { skips, ..self }
     }
 
     fn apply(&mut self, asid: Asid, op: &Op) {
+        if (self.skips)(&self.model, asid, op) {
+            return;
+        }
         self.os.apply(asid, op);
         self.model.apply(asid.0, op);
         self.compare_all();
