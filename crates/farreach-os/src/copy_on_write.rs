@@ -3,7 +3,6 @@
 use crate::contract::{OutOfMemory, What};
 use crate::os::Os;
 use crate::page_table::entry::attributes;
-use crate::placement::contract::FrameRequest;
 use crate::region::Region;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 
@@ -102,7 +101,7 @@ impl Os {
 
     /// The frame for a process's own copy of a page.
     pub(crate) fn copy_frame(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> Result<Pfn, OutOfMemory> {
-        let request = FrameRequest { asid, vpn, object: region.object, page: region.page_of(vpn) };
+        let request = self.request_for(asid, vpn, region);
         self.memory.alloc.prefer_zeroed(false);
         self.make_way(request, 0);
         loop {

@@ -95,6 +95,9 @@ impl Os {
             self.memory.touch(before.pfn);
         }
         let told = kind == Kind::Store && !before.dirty && self.first_store(asid, vpn, &before, copies);
+        if absent || copies {
+            self.fill_around(asid, vpn);
+        }
         if absent || copies || told {
             self.promote_full(asid, vpn);
         }
@@ -181,6 +184,7 @@ impl Os {
                 self.memory.counts.populated_pages += 1;
                 let in_superpage = entry.is_some_and(|entry| entry.order > 0);
                 self.memory.counts.populated_in_superpages += u64::from(in_superpage);
+                self.fill_around(asid, vpn);
                 self.promote_full(asid, vpn);
             }
         }
@@ -198,7 +202,7 @@ impl Os {
             self.daemons_see_fault(asid, vpn, &region);
             return Ok(());
         }
-        let pfn = self.object_frame(FrameRequest { asid, vpn, object: region.object, page: region.page_of(vpn) })?;
+        let pfn = self.object_frame(self.request_for(asid, vpn, &region))?;
         let private_file = !region.shared && self.memory.objects.get(region.object).kind.is_file();
         let label = region.label;
         let entry = if private_file && kind == Kind::Store && region.prot.write {
@@ -248,7 +252,7 @@ impl Os {
             if self.spaces[asid.0 as usize].table.get(vpn).is_some() {
                 continue;
             }
-            let request = FrameRequest { asid, vpn, object: region.object, page: region.page_of(vpn) };
+            let request = self.request_for(asid, vpn, region);
             let Ok(pfn) = self.object_frame(request) else { return };
             self.map_page(asid, vpn, Entry { pfn, ..entry });
             self.memory.counts.populated_pages += 1;

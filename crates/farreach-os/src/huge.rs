@@ -14,7 +14,7 @@ impl Os {
     /// Serves a fault with the largest superpage that fits (LNX-2, LNX-3, SOL-1). Its aligned group lies inside a region, no page of it is mapped or has contents, and there is a free block for it. Shared memory that
     /// has its superpage since a fault of another mapper gets that one.
     pub(super) fn superpage_fault(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
-        let request = FrameRequest { asid, vpn, object: region.object, page: region.page_of(vpn) };
+        let request = self.request_for(asid, vpn, region);
         let advice = self.huge_advice(asid, region);
         let orders = self.placement.superpage_orders(&self.memory, region, request, advice).to_vec();
         self.memory.alloc.prefer_zeroed(true);
@@ -64,7 +64,7 @@ impl Os {
 
     /// What was advised of a region, as far as its process lets it count: prctl(2), PR_SET_THP_DISABLE. Rest of a huge
     /// page of a pool is no matter of THP.
-    fn huge_advice(&self, asid: Asid, region: &Region) -> HugeAdvice {
+    pub(crate) fn huge_advice(&self, asid: Asid, region: &Region) -> HugeAdvice {
         match (self.spaces[asid.0 as usize].thp, region.advice) {
             (ThpRule::Never, HugeAdvice::Huge | HugeAdvice::None) | (ThpRule::Advised, HugeAdvice::None) => {
                 HugeAdvice::NoHuge
@@ -134,8 +134,7 @@ impl Os {
     /// Whether base pages of a region may be collapsed into superpages of this size.
     pub(crate) fn may_collapse(&self, asid: Asid, region: &Region, order: u8) -> bool {
         let object = self.memory.objects.get(region.object);
-        let (vpn, page) = (region.range.start, region.first_page);
-        let request = FrameRequest { asid, vpn, object: region.object, page };
+        let request = self.request_for(asid, region.range.start, region);
         object.private
             && !object.kind.is_file()
             && self.placement.collapses_into(&self.memory, region, request, self.huge_advice(asid, region), order)
@@ -146,7 +145,7 @@ impl Os {
     pub(super) fn collapse_later(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
         let Some(background) = self.placement.collapse_policy() else { return };
         let group = VpnRange { start: vpn.align_down(background.order.into()), pages: 1 << background.order };
-        let request = FrameRequest { asid, vpn, object: region.object, page: region.page_of(vpn) };
+        let request = self.request_for(asid, vpn, region);
         let wanted = self.memory.objects.get(region.object).private
             && self
                 .placement
@@ -195,7 +194,7 @@ impl Os {
     /// is no block.
     pub(crate) fn collapse_group(&mut self, asid: Asid, group: VpnRange, region: &Region, effort: Effort) -> bool {
         let (first, order) = (group.start, group.pages.trailing_zeros() as u8);
-        let request = FrameRequest { asid, vpn: first, object: region.object, page: region.page_of(first) };
+        let request = self.request_for(asid, first, region);
         // HWE-6: most of it is copied.
         self.memory.alloc.prefer_zeroed(false);
         let Some(base) = self.superpage_block(request, order, effort) else { return false };

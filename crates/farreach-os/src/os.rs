@@ -14,15 +14,16 @@ use crate::labels::Labels;
 use crate::memory::Memory;
 use crate::object::ObjectKind;
 use crate::placement;
-use crate::placement::contract::Placement;
+use crate::placement::contract::{FrameRequest, Placement};
 use crate::promotion::policy::Promotion;
 use crate::ranges::census::Census;
 use crate::ranges::feedback::RangeUse;
 use crate::ranges::policy::{Policy, Reclaim};
 use crate::ranges::process::{Ranges, Tally};
+use crate::region::{HugeAdvice, Region};
 use crate::segment::tally::SegmentTally;
 use crate::space::Space;
-use farreach_types::addr::{Asid, BASE_SHIFT, Bytes, Vpn, VpnRange};
+use farreach_types::addr::{Asid, BASE_SHIFT, Bytes, Pfn, Vpn, VpnRange};
 use farreach_types::counts::{MemoryUse, OsCounts};
 use farreach_types::params::{Params, SEED};
 use std::sync::Arc;
@@ -56,6 +57,8 @@ pub struct Os {
     pub(crate) access_tally: AccessTally,
     /// When they worked last.
     pub(crate) now: u64,
+    /// Reservations that a daemon fills: first frame, and a page of it that a process has.
+    pub(crate) to_fill: Vec<(Pfn, Asid, Vpn)>,
     /// Instructions that take a millisecond.
     pub(crate) ticks_per_ms: u64,
     pub(crate) nfs_prefixes: Vec<String>,
@@ -106,6 +109,7 @@ impl Os {
             access_bits: AccessBits::new(params),
             access_tally: AccessTally::default(),
             now: 0,
+            to_fill: Vec::new(),
             ticks_per_ms: if params.has(TICKS_PER_MS.name) { params.int(TICKS_PER_MS.name) } else { 0 },
             guest: placement.guest_policy().map(|policy| Box::new(Guest::new(policy))),
             refusal: None,
@@ -333,6 +337,13 @@ impl Os {
             Bytes(pinned),
             Bytes(total),
         )
+    }
+
+    /// The request of a page for a frame.
+    pub(crate) fn request_for(&self, asid: Asid, vpn: Vpn, region: &Region) -> FrameRequest {
+        let refuses = self.huge_advice(asid, region) == HugeAdvice::NoHuge;
+        let room = VpnRange { pages: if refuses { 0 } else { region.range.pages }, ..region.range };
+        FrameRequest { asid, vpn, object: region.object, page: region.page_of(vpn), room }
     }
 
     pub(crate) fn kind_of_file(&self, path: &str) -> ObjectKind {

@@ -10,7 +10,6 @@
 use crate::huge::inside;
 use crate::os::Os;
 use crate::page_table::entry::{Entry, attributes};
-use crate::placement::contract::FrameRequest;
 use crate::region::Region;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::translation::Perforated;
@@ -37,7 +36,7 @@ impl Os {
                 continue;
             }
             for hole in pages.iter() {
-                let request = FrameRequest { asid, vpn: hole, object: region.object, page: region.page_of(hole) };
+                let request = self.request_for(asid, hole, region);
                 let Some(pfn) = self.placement.allocate(&mut self.memory, request) else { break };
                 self.memory.fill(region.object, request.page, pfn);
                 self.map_page(asid, hole, Entry { pfn, ..entry });

@@ -40,7 +40,7 @@ impl Os {
         if object.kind.is_file() || region.prot == Prot::NONE || begun {
             return;
         }
-        let asked = Asked { asid, range, when };
+        let asked = Asked { asid, range, when, advice: self.huge_advice(asid, &region) };
         let (blocks, order) = loop {
             match self.placement.allocate_eagerly(&mut self.memory, asked) {
                 EagerGrant::Now(blocks) => break (blocks, 0),
@@ -56,8 +56,7 @@ impl Os {
                 }
                 EagerGrant::Fragmented(pages) if self.gather_for(pages) => {}
                 EagerGrant::Fragmented(_) => {
-                    self.memory.counts.eager_refused += 1;
-                    return;
+                    return self.placement.request_refused(&mut self.memory);
                 }
             }
         };
@@ -81,11 +80,14 @@ impl Os {
         let pages = vpn.0 - range.start.0;
         if pages > 0 {
             let counts = &mut self.memory.counts;
-            counts.eager_requests += 1;
-            counts.eager_pages += pages;
             counts.populated_pages += pages;
-            counts.dirty_pages += if dirty { pages } else { 0 };
-            counts.populated_in_superpages += if order > 0 { pages } else { 0 };
+            if order == 0 {
+                counts.eager_requests += 1;
+                counts.eager_pages += pages;
+                counts.dirty_pages += pages;
+            } else {
+                counts.populated_in_superpages += pages;
+            }
         }
     }
 }

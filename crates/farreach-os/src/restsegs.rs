@@ -39,7 +39,7 @@ impl Os {
             return;
         }
         let region = self.region(asid, vpn);
-        let request = FrameRequest { asid, vpn: first, object: region.object, page: region.page_of(vpn) };
+        let request = self.request_for(asid, first, &region);
         if let Some(to) = self.placement.allocate_restricted(&mut self.memory, request, order) {
             self.move_whole(&page, to);
         }

@@ -342,7 +342,7 @@ fn keys_of_registries_name_what_is_in_them() {
         ("t94/single", "    one of single, superpage, "),
         (
             "t94/single",
-            "    one of demand, reservation, navarro, freebsd, tps, two-size, thp, linux, ingens, hawkeye, ",
+            "    one of demand, reservation, navarro, freebsd, quicksilver, tps, two-size, thp, linux, ingens, ",
         ),
         ("sv97/softvm", "    one of linear, radix, hashed, clustered, guarded\n"),
     ] {

@@ -146,12 +146,14 @@ impl PlainRanger {
             self.paging.move_frames(from.clone(), to);
             self.paging.frames.give_back(from);
             self.add("copied_pages", size);
+            self.paging.counts.gathered_pages += size;
             return true;
         }
         let alike = place.clone().all(|frame| self.paging.movable(frame) == Some(entry.order));
         if alike {
             self.paging.move_frames(from, to);
             self.add("exchanged_pages", size);
+            self.paging.counts.gathered_pages += 2 * size;
         }
         alike
     }

@@ -17,6 +17,8 @@
 //! * ON-56 A move frees the old frames at once. Blocks of 2 MB that came are those that are free now, less those that
 //!   were at the beginning of the request; more than in a block of 1 GB end it. So does a free block of 1 GB.
 //! * ON-57 Faults do not compact. TRI-4 is not modelled.
+//! * ON-58 A page of 1 GB is split into those of 2 MB, and these into base pages (LNX-20 for each). A collapse to 1 GB
+//!   splits none.
 
 mod compaction;
 
@@ -26,9 +28,9 @@ use crate::frames::Frames;
 use crate::linux::Khugepaged;
 use crate::paging::{Full, Model, Paging};
 use crate::ring::Ring;
-use crate::superpages::{Mode, group};
+use crate::superpages::{Mode, ends, group};
 use crate::system::System;
-use farreach_types::event::{Kind, Op};
+use farreach_types::event::{Kind, Op, Prot};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -164,8 +166,23 @@ impl PlainTrident {
         true
     }
 
+    /// ON-58, until nothing sticks out of a range.
+    fn split_out(&mut self, process: u32, page: u64, range: &Range<u64>) {
+        while self.paging.sticks_out(process, page, range) {
+            let whole = self.paging.superpage(process, page);
+            let giant = whole.end - whole.start == 1 << self.config.giant;
+            let order = if giant { self.config.pmd } else { 0 };
+            self.paging.space(process).table.range_mut(whole).for_each(|(_, entry)| entry.order = order);
+            self.paging.counts.demotions += 1;
+        }
+    }
+
     fn collapse(&mut self, process: u32, group: &Range<u64>, base: u64) {
+        let demotions = self.paging.counts.demotions;
         let collapsed = self.paging.collapse(process, group, base);
+        if group.end - group.start == 1 << self.config.giant {
+            self.paging.counts.demotions = demotions;
+        }
         self.add("khugepaged_copied_pages", collapsed.copied);
         self.add("khugepaged_zeroed_pages", collapsed.missing);
     }
@@ -189,6 +206,23 @@ impl System for PlainTrident {
             self.enter(process);
         }
         Ok(())
+    }
+
+    fn split_around(&mut self, process: u32, range: Range<u64>) {
+        ends(&range).for_each(|end| self.split_out(process, end, &range));
+    }
+
+    fn protect(&mut self, process: u32, range: Range<u64>, prot: Prot) {
+        for end in ends(&range) {
+            if self.paging.page(process, end).is_some_and(|page| page.prot != prot) {
+                self.split_out(process, end, &range);
+            }
+        }
+        self.paging.programs.protect(process, range, prot);
+    }
+
+    fn moves(&mut self, process: u32, from: Range<u64>, _: u64) {
+        from.for_each(|page| self.split_out(process, page, &(page..page + 1)));
     }
 
     fn advised(&mut self, process: u32, range: Range<u64>) {

@@ -53,12 +53,17 @@ impl Khugepaged {
         let collapse = self.settings.collapse;
         while left > 0 {
             let Some((asid, group, region)) = self.ring.next(os, &collapse, &mut begun) else { break };
-            let group = self.largest(group, &region);
-            self.ring.go_on_from(group.end());
+            if let Some((large, whole)) = self.larger(group, &region) {
+                left = left.saturating_sub(whole.pages);
+                self.work.scanned += whole.pages;
+                if self.is_large(os, asid, whole, &region, large) {
+                    self.ring.go_on_from(whole.end());
+                    continue;
+                }
+                // Otherwise the first of the groups in it, at a cost of its own.
+            }
             left = left.saturating_sub(group.pages);
-            self.work.scanned += group.pages;
-            if !self.look(os, asid, group, &region) {
-                self.work.failed += 1;
+            if collapse.look(os, asid, group, &region, &mut self.work) == Outcome::NoBlock {
                 return false;
             }
         }
@@ -66,26 +71,22 @@ impl Khugepaged {
     }
 
     /// The group of the larger superpage, if one begins with this group and fits.
-    fn largest(&self, group: VpnRange, region: &Region) -> VpnRange {
-        let large = self.settings.large.map(|large| VpnRange { start: group.start, pages: large.pages() });
-        let fits = |all: &VpnRange| group.start.0.is_multiple_of(all.pages) && all.and(region.range) == *all;
-        large.filter(fits).unwrap_or(group)
+    fn larger(&self, group: VpnRange, region: &Region) -> Option<(Collapse, VpnRange)> {
+        let large = self.settings.large?;
+        let whole = VpnRange { start: group.start, pages: large.pages() };
+        let fits = group.start.0.is_multiple_of(whole.pages) && whole.and(region.range) == whole;
+        fits.then_some((large, whole))
     }
 
-    /// The larger superpage, if this is a group of that size (TRI-2); else the groups in it one by one. False: one of
-    /// them qualifies, and there was no block.
-    fn look(&mut self, os: &mut Os, asid: Asid, group: VpnRange, region: &Region) -> bool {
-        let (small, work) = (self.settings.collapse, &mut self.work);
-        if let Some(large) = self.settings.large.filter(|large| large.pages() == group.pages)
-            && large.attempt(os, asid, group, region, work) == Outcome::Collapsed
-        {
-            self.large += 1;
+    /// TRI-2: whether there is the larger superpage at a group, perhaps since now.
+    fn is_large(&mut self, os: &mut Os, asid: Asid, group: VpnRange, region: &Region, large: Collapse) -> bool {
+        let first = os.spaces[asid.0 as usize].table.get(group.start);
+        if first.is_some_and(|entry| entry.order >= large.order) {
             return true;
         }
-        (0..group.pages / small.pages()).all(|i| {
-            let part = VpnRange { start: Vpn(group.start.0 + i * small.pages()), pages: small.pages() };
-            small.attempt(os, asid, part, region, work) != Outcome::NoBlock
-        })
+        let made = large.attempt(os, asid, group, region, &mut self.work) == Outcome::Collapsed;
+        self.large += u64::from(made);
+        made
     }
 }
 

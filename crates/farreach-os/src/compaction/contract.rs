@@ -84,8 +84,6 @@ pub struct Survey {
     pub taken: Vec<u64>,
     /// By piece, its frames that may move.
     pub movable: Vec<u64>,
-    /// By block, whether it has frames that never move.
-    pub pinned: Vec<bool>,
     /// The time, in instructions; 0 without a clock (OSC-1).
     pub now: u64,
 }

@@ -25,11 +25,6 @@ fn way(name: &str) -> &'static CompactionKind {
     WAYS.iter().copied().find(|way| way.name == name).expect("the key allows no other")
 }
 
-/// Free blocks of 2 MB that came beside a request for more, with which it ends (TRI-3).
-const ENOUGH: u64 = 512;
-/// log2 of their bytes.
-const HUGE: u32 = 21;
-
 impl Os {
     /// The clock of background compaction. It ticks when the system starts, serves a page fault, or follows an event.
     #[inline]
@@ -90,20 +85,25 @@ impl Os {
 
     /// As [`Os::compact`], also if the key `compaction` says otherwise (LNX-5).
     pub(crate) fn compact_now(&mut self, order: u32) -> bool {
-        if self.compaction.backoff.skips() {
+        let blindly = self.compaction.way.begins_blindly(order);
+        // Blocks that were tried rest by themselves then.
+        if !blindly && self.compaction.backoff.skips() {
             return false;
         }
-        let plan = Plan::for_request(order, self.compaction.way.begins_blindly(order));
-        let huge = HUGE.saturating_sub(self.shift);
-        let before = self.free_blocks(huge);
+        let plan = Plan::for_request(order, blindly);
+        // TRI-3: smaller blocks that came beside it end the attempts, if they are more than one of this order has.
+        let small = self.compaction.plan.order.min(order);
+        let before = self.free_blocks(small);
         let mut done = false;
         for _ in 0..self.compaction.way.rounds(order) {
             done = self.run_compaction(plan) > 0;
-            if done || self.free_blocks(huge) > before + ENOUGH {
+            if done || self.free_blocks(small) > before + (1 << (order - small)) {
                 break;
             }
         }
-        self.compaction.backoff.outcome(done);
+        if !blindly {
+            self.compaction.backoff.outcome(done);
+        }
         self.memory.counts.compactions += u64::from(done);
         self.memory.counts.compactions_failed += u64::from(!done);
         done

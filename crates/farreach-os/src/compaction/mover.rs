@@ -103,16 +103,21 @@ impl Os {
                 break;
             }
             targets.emptied[pieces.clone()].fill(true);
-            // Extents that are hard to place come first.
-            extents.sort_by_key(|u| (Reverse(u.frames), u.first));
+            // Extents that are hard to place come first, where all of them are known.
+            if !plan.blindly {
+                extents.sort_by_key(|u| (Reverse(u.frames), u.first));
+            }
             let mut found = Vec::new();
             for extent in extents {
-                match self.alloc_target(&extent, plan.sweep.then_some(first), &mut targets) {
+                match self.alloc_target(&extent, plan, first, &mut targets) {
                     Some(to) => found.push((extent, to)),
                     None => {
                         moved.stayed += u64::from(extent.frames > 1);
                         clears &= plan.sweep;
-                        if !plan.sweep && !plan.blindly {
+                        if plan.blindly {
+                            break;
+                        }
+                        if !plan.sweep {
                             found.drain(..).for_each(|(extent, to)| self.memory.alloc.free_run(to, extent.frames));
                             break;
                         }
@@ -180,9 +185,7 @@ impl Os {
         for frame in owners.keys().copied().chain(self.memory.others().iter()) {
             movable[(frame >> piece) as usize] += 1;
         }
-        let is_pinned = |block: u64| !self.memory.alloc.is_open(block << order..((block + 1) << order).min(total));
-        let pinned = (0..total.div_ceil(1 << order)).map(is_pinned).collect();
-        Survey { order, piece, total, taken, movable, pinned, now: self.now }
+        Survey { order, piece, total, taken, movable, now: self.now }
     }
 
     /// Whether nothing is free above the block that ends at `end`, which ends a sweep.
@@ -242,16 +245,16 @@ impl Os {
         whole.then_some(Extent { first, frames: pages.pages, align, page: Some((asid, pages.start)) })
     }
 
-    /// Takes frames for an extent where pieces are filled; in a sweep only above the block at `above`.
-    fn alloc_target(&mut self, extent: &Extent, above: Option<u64>, targets: &mut TargetBlocks) -> Option<Pfn> {
+    /// Takes frames for an extent of the block at `block` where pieces are filled; in a sweep only above it.
+    fn alloc_target(&mut self, extent: &Extent, plan: &Plan, block: u64, targets: &mut TargetBlocks) -> Option<Pfn> {
         let next = targets.next.entry((extent.frames, extent.align)).or_insert(0);
         while let Some(&piece) = targets.pieces.get(*next) {
             let first = piece << targets.order;
-            if above.is_some_and(|above| first <= above) {
+            if plan.sweep && first <= block {
                 return None;
             }
             if !targets.emptied[piece as usize]
-                && let Some(to) = self.highest_free(first, 1 << targets.order, extent)
+                && let Some(to) = self.free_place(first, 1 << targets.order, extent, plan.blindly)
                 && self.memory.alloc.take(to, extent.frames)
             {
                 return Some(to);
@@ -261,18 +264,27 @@ impl Os {
         None
     }
 
-    /// The highest free frames in a piece of memory that an extent fits into, as aligned as it is.
-    fn highest_free(&self, first: u64, frames: u64, extent: &Extent) -> Option<Pfn> {
+    /// The highest free frames in a piece of memory that an extent fits into, as aligned as it is; or the lowest.
+    fn free_place(&self, first: u64, frames: u64, extent: &Extent, lowest: bool) -> Option<Pfn> {
         let words: Vec<u64> = bits::groups(first, frames, 64)
             .map(|(word, at, n)| self.memory.alloc.free_of(word) & bits::mask(at, n))
             .collect();
-        let runs: Vec<(u64, u64)> = bits::runs(&words).collect();
         let base = first & !63;
-        runs.into_iter().rev().find_map(|(at, n)| {
-            let last = (base + at + n).checked_sub(extent.frames)?;
-            let to = last.checked_sub(last.wrapping_sub(extent.first) & ((1 << extent.align) - 1))?;
-            (to >= base + at).then_some(Pfn(to))
-        })
+        let (below, unlike) = ((1 << extent.align) - 1, |at: u64| at.wrapping_sub(extent.first));
+        let place = |(at, n): (u64, u64)| {
+            let (start, last) = (base + at, (base + at + n).checked_sub(extent.frames)?);
+            let to = if lowest {
+                start + (unlike(start).wrapping_neg() & below)
+            } else {
+                last.checked_sub(unlike(last) & below)?
+            };
+            (start..=last).contains(&to).then_some(Pfn(to))
+        };
+        let mut runs: Vec<(u64, u64)> = bits::runs(&words).collect();
+        if !lowest {
+            runs.reverse();
+        }
+        runs.into_iter().find_map(place)
     }
 
     /// Moves unshared pages in consecutive frames to other consecutive frames. They stay a range or superpage.

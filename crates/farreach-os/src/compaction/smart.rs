@@ -1,6 +1,6 @@
 //! Smart compaction (TRI-3; Ram and others, MICRO 2021): the large block with the most free frames is emptied into those
-//! with the fewest, so that little is copied. Which blocks have frames that never move is known; other pages that cannot
-//! move are found when their turn comes. The run ends there, and the block is left alone for a while (OAMB-13).
+//! with the fewest, so that little is copied. A block takes part if it has a page that can move. Pages that cannot are
+//! found when their turn comes: the run ends there, and the block is left alone for a while (OAMB-13).
 
 use super::contract::{CompactionKind, Layout, Survey, Way, When};
 use super::direct::fewest;
@@ -41,10 +41,9 @@ impl Way for Smart {
         let rests = |block: u64| {
             self.tried.get(&first(block)).is_some_and(|then| self.pause.is_none_or(|pause| survey.now < then + pause))
         };
-        let size = 1 << survey.order;
-        let movable = |block: u64| survey.is_whole(block) && !survey.pinned[block as usize];
-        let free = |block: u64| size - survey.taken_in(block);
-        let worth = |block: &u64| movable(*block) && free(*block) < size && free(*block) > 0 && !rests(*block);
+        let free = |block: u64| (1 << survey.order) - survey.taken_in(block);
+        let movable = |block: u64| survey.is_whole(block) && survey.movable_in(block) > 0;
+        let worth = |block: &u64| movable(*block) && !rests(*block);
         let Some(source) = (0..survey.blocks()).filter(worth).min_by_key(|&b| (Reverse(free(b)), b)) else {
             return Layout::default();
         };
@@ -72,7 +71,7 @@ mod tests {
     fn survey(free: [u64; 4], now: u64) -> Survey {
         let taken: Vec<u64> = free.iter().map(|free| (1 << 18) - free).collect();
         // Pieces of all of a block, for the example.
-        Survey { order: 18, piece: 18, total: 4 << 18, movable: taken.clone(), taken, pinned: vec![false; 4], now }
+        Survey { order: 18, piece: 18, total: 4 << 18, movable: taken.clone(), taken, now }
     }
 
     fn smart(pause: Option<u64>) -> Smart {
@@ -105,17 +104,17 @@ mod tests {
         let free = [0, 1 << 18, 5, 9];
         let mut smart = smart(Some(100));
         let mut source = |now| smart.for_request(&survey(free, now)).empty;
-        assert_eq!(source(1), [3], "neither full nor free");
-        assert_eq!([source(2), source(100)], [vec![2], vec![]]);
+        assert_eq!(source(1), [3], "not the free one");
+        assert_eq!([source(2), source(100)], [vec![2], vec![0]], "at last a full one");
         assert_eq!([source(101), source(150)], [vec![3], vec![2]]);
     }
 
     #[test]
-    fn tri_3_blocks_with_pinned_frames_take_no_part() {
+    fn tri_3_blocks_without_pages_that_move_take_no_part() {
         let mut memory = survey([10, 20, 30, 40], 0);
-        memory.pinned[3] = true;
+        memory.movable[2] = 0;
         memory.total -= 1;
         let layout = smart(None).for_request(&memory);
-        assert_eq!((layout.empty, layout.fill), (vec![2], vec![0, 1]));
+        assert_eq!((layout.empty, layout.fill), (vec![1], vec![0]), "the last block is cut");
     }
 }

@@ -157,6 +157,13 @@ impl Memory {
         true
     }
 
+    /// Breaks up the reservations that got no page for so many milliseconds (QKS-2).
+    pub fn break_inactive(&mut self, ms: u64, inactive: u64) {
+        for (first, frames) in self.reservations.break_inactive(ms, inactive) {
+            self.alloc.free_run(Pfn(first), frames);
+        }
+    }
+
     /// Splits a block that is partly unmapped. False if there is none.
     fn split_folio(&mut self) -> bool {
         let free = self.folios.split_one();

@@ -20,6 +20,8 @@ pub struct FrameRequest {
     pub object: ObjectId,
     /// Which page of it.
     pub page: u64,
+    /// The pages around it that are mapped alike; none where superpages are refused (MADV_NOHUGEPAGE).
+    pub room: VpnRange,
 }
 
 /// A placement policy. It takes frames from the memory that it is given. The caller makes the requested page busy.
@@ -193,15 +195,19 @@ pub trait Placement: Send {
         false
     }
 
+    /// A request was refused after all.
+    fn request_refused(&mut self, memory: &mut Memory) {
+        let _ = memory;
+    }
+
     /// How full groups of reservations become superpages, if they do by themselves (NAV-7, FBR-7).
     fn superpage_rule(&self) -> Option<SuperpageRule> {
         None
     }
 
-    /// How many pages of a group of `2^order` in a reservation faults must bring in before the others are filled with
-    /// zeros and all of it becomes a superpage (OS-TPS-2, QKS-1). `None`: all, for every order.
-    fn fills_at(&self, order: u32) -> Option<u64> {
-        let _ = order;
+    /// When a group in a reservation is filled with zeros, so that it becomes a superpage (OS-TPS-2, QKS-1). `None`:
+    /// never, it waits until all of its pages came.
+    fn filling(&self) -> Option<Filling> {
         None
     }
 
@@ -229,6 +235,8 @@ pub trait Placement: Send {
 pub enum SuperpageRule {
     /// Nothing: a store makes all of it modified (T94-19).
     Whole,
+    /// As before, and any pages in order become one, however they got their frames (OS-TPS-2).
+    InPlace,
     /// All pages of it are modified, or none, and the first store splits it (NAV-9): of files, or of all memory.
     Split {
         /// Only memory of files.
@@ -237,6 +245,27 @@ pub enum SuperpageRule {
     /// As before, with entries that lose their right to be stored to, and faults that map such a superpage at once
     /// (FBR-7 to FBR-9).
     Guard,
+}
+
+impl SuperpageRule {
+    /// Whether a store makes all of a superpage modified.
+    pub fn is_whole(self) -> bool {
+        matches!(self, SuperpageRule::Whole | SuperpageRule::InPlace)
+    }
+}
+
+/// When a group of private memory in a reservation is filled.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Filling {
+    /// This share of its pages was asked for; the largest such group is filled.
+    Share(f64),
+    /// So many pages of the reservation are in use.
+    Pages {
+        /// How many.
+        least: u64,
+        /// A daemon fills it, not the fault ([`Os::fill_waiting`](crate::Os)).
+        later: bool,
+    },
 }
 
 /// What is done for a block that is not there.
@@ -274,6 +303,8 @@ pub struct Asked {
     pub range: VpnRange,
     /// When.
     pub when: Asking,
+    /// What was advised of it.
+    pub advice: HugeAdvice,
 }
 
 /// What brings a request to the policy.

@@ -113,7 +113,7 @@ impl Placement for Eager {
     }
 
     fn allocate_eagerly(&mut self, memory: &mut Memory, asked: Asked) -> EagerGrant {
-        let Asked { asid, range, when } = asked;
+        let Asked { asid, range, when, .. } = asked;
         match (self.at, when) {
             (_, Asking::Advice) => return EagerGrant::Now(Vec::new()),
             (At::Touch, Asking::Call) => {
@@ -142,6 +142,10 @@ impl Placement for Eager {
         }
         self.waiting.remove(&(of, start));
         Some(range)
+    }
+
+    fn request_refused(&mut self, memory: &mut Memory) {
+        memory.counts.eager_refused += 1;
     }
 
     fn release_kept(&mut self, memory: &mut Memory, asid: Option<Asid>) -> bool {
@@ -213,3 +217,6 @@ impl Eager {
         EagerGrant::Now(blocks)
     }
 }
+
+#[cfg(test)]
+mod tests;

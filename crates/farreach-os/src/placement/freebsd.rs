@@ -10,13 +10,13 @@ use crate::reservations::{Reservations, Rules};
 use farreach_types::addr::Pfn;
 use farreach_types::params::{Allowed, Key, Params};
 
-const PAGES: Key = Key {
+pub(super) const PAGES: Key = Key {
     name: "fbr_pages",
     default: "512",
     allowed: Allowed::PowerOfTwo { min: 2, max: 1 << 18 },
     about: "base pages of a reservation, and of its superpage (FBR-1)",
 };
-const TICK: Key = Key {
+pub(super) const TICK: Key = Key {
     name: "fbr_tick",
     default: "1000",
     allowed: Allowed::Int { min: 1, max: u64::MAX },
@@ -31,16 +31,21 @@ pub const FREEBSD: PlacementKind = PlacementKind {
     build,
 };
 
-struct FreeBsd {
+pub(super) struct FreeBsd {
     order: u32,
     tick: u64,
 }
 
 fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
-    Ok(Box::new(FreeBsd { order: params.int(PAGES.name).trailing_zeros(), tick: params.int(TICK.name) }))
+    Ok(Box::new(FreeBsd::new(params)))
 }
 
 impl FreeBsd {
+    /// From the keys.
+    pub(super) fn new(params: &Params) -> FreeBsd {
+        FreeBsd { order: params.int(PAGES.name).trailing_zeros(), tick: params.int(TICK.name) }
+    }
+
     /// FBR-2, FBR-4: a new reservation for the group of a page.
     fn reserve(&self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
         let object = memory.objects.get(request.object);

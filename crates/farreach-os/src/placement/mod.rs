@@ -15,6 +15,7 @@ mod mapping;
 mod mosaic;
 mod navarro;
 mod perforated;
+mod quicksilver;
 mod ranger;
 mod reservation;
 mod segment;
@@ -35,6 +36,7 @@ pub const PLACEMENTS: &[&PlacementKind] = &[
     &reservation::RESERVATION,
     &navarro::NAVARRO,
     &freebsd::FREEBSD,
+    &quicksilver::QUICKSILVER,
     &tps::TPS,
     &two_size::TWO_SIZE,
     &thp::THP_KIND,

@@ -94,7 +94,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
 
 impl Mosaic {
     fn bucket(&self, asid: Asid, vpn: Vpn, which: u64) -> u64 {
-        mix(mix(u64::from(asid.0) << 52 ^ vpn.0, self.seed), which) % self.buckets
+        mix(u64::from(asid.0) << 52 ^ vpn.0, self.seed.wrapping_add(which)) % self.buckets
     }
 
     /// The free frames of a part of a bucket: the first, and their number.

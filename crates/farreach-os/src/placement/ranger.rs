@@ -4,7 +4,7 @@
 //!
 //! Where the rules are silent:
 //!
-//! * Ranges belong to the region that begins at an address. Those outside it are forgotten.
+//! * A range is kept as long as its first page is the same page there. The first one begins with its region.
 //! * A superpage moves as a whole, and to where nothing but free frames or one of the same size lies.
 //! * Where no pair that differs from the anchor before can be had, pages stay where they are until one can.
 //! * A page that is mapped more than once does not move.
@@ -14,8 +14,10 @@ use super::thp::{ALLOCATOR, EVERY, GROUPS, NONE, SHMEM, SHMEM_SIZE, SIZE, SIZES,
 use crate::background::TICKS_PER_MS;
 use crate::background::contract::Daemon;
 use crate::compaction::mover::Owners;
+use crate::labels::KERNEL;
 use crate::memory::Memory;
 use crate::os::Os;
+use crate::page_table::entry::Run;
 use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::params::{Allowed, Key, Params};
@@ -110,9 +112,17 @@ impl Anchor {
     }
 }
 
+/// A range: from its first page to the next one, or to the end of the region.
+struct Range {
+    anchor: Anchor,
+    /// What its first page is: the object, by its serial number, and the page of it.
+    page: (u64, u64),
+}
+
 #[derive(Default)]
 struct Tally {
     runs: u64,
+    ranges: u64,
     in_place: u64,
     copied: u64,
     exchanged: u64,
@@ -127,8 +137,8 @@ struct Defrag {
     period: u64,
     percentile: u64,
     due: u64,
-    /// By process and first page of a region: its ranges by their first page.
-    ranges: BTreeMap<(Asid, Vpn), BTreeMap<Vpn, Anchor>>,
+    /// By process and first page.
+    ranges: BTreeMap<(Asid, Vpn), Range>,
     tally: Tally,
 }
 
@@ -140,7 +150,7 @@ impl Defrag {
         };
         let fits = |region: &&Region| {
             let object = os.memory.objects.get(region.object);
-            !object.kind.is_file() && (object.private || aligned(region))
+            !object.kind.is_file() && !os.is_kernel(region) && (object.private || aligned(region))
         };
         let mut all: Vec<Region> = os.spaces[asid.0 as usize].regions.iter().filter(fits).cloned().collect();
         let most = (all.len() as u64 * self.percentile).div_ceil(100) as usize;
@@ -196,60 +206,77 @@ impl Defrag {
 
     /// RNG-2 and RNG-3 for a region: its pages upwards.
     fn defragment(&mut self, os: &mut Os, owners: &mut Owners, asid: Asid, region: &Region) {
-        let key = (asid, region.range.start);
-        let mut ranges = self.ranges.remove(&key).unwrap_or_default();
-        ranges.retain(|first, _| region.range.contains(*first));
         let order = self.order;
         let round = |at: u64| at >> order << order;
-        // The anchor that failed last.
-        let mut failed: Option<Anchor> = None;
-        // Pages that lie one after the other from the beginning of a superpage on.
-        let (mut whole, mut next) = (0, region.range.start);
+        let mut next = region.range.start;
+        // Where the next range begins, and the anchor that it must not have.
+        let (mut anchor, mut fresh) = (None, Some((next, None)));
         for at in os.spaces[asid.0 as usize].table.mapped_in(region.range) {
             if at < next {
                 continue;
             }
             let entry = os.spaces[asid.0 as usize].table.get(at).expect("just listed");
             let pages = VpnRange { start: at, pages: 1 << entry.order };
+            if let Some((_, kept)) = self.ranges.range((asid, next)..=(asid, at)).next_back() {
+                (anchor, fresh) = (Some(kept.anchor), None);
+            }
             next = pages.end();
-            let known = ranges.range(..=at).next_back().map(|(_, anchor)| *anchor);
-            let anchor = match known.filter(|known| Some(*known) != failed) {
-                Some(known) => known,
-                None => Anchor { vpn: Vpn(round(at.0)), pfn: Pfn(round(entry.pfn.0)) },
-            };
-            if Some(anchor) == failed {
-                self.tally.failed += pages.pages;
-                continue;
+            if let Some((first, before)) = fresh {
+                let new = Some(Anchor { vpn: Vpn(round(at.0)), pfn: Pfn(round(entry.pfn.0)) });
+                if new == before {
+                    self.tally.failed += pages.pages;
+                    continue;
+                }
+                (anchor, fresh) = (new, None);
+                let page = os.page_at(asid, first).expect("it is in the region");
+                self.ranges.insert((asid, first), Range { anchor: new.expect("just made"), page });
+                self.tally.ranges += 1;
             }
-            if known != Some(anchor) {
-                ranges.insert(at, anchor);
-            }
-            failed = None;
-            let place = anchor.place(at);
+            let place = anchor.and_then(|anchor: Anchor| anchor.place(at));
             if !place.is_some_and(|to| self.settle(os, owners, asid, pages, to)) {
                 self.tally.failed += pages.pages;
-                failed = Some(anchor);
-                continue;
-            }
-            whole = match at.offset_in(order.into()) {
-                0 => pages.pages,
-                offset if offset == whole => whole + pages.pages,
-                _ => 0,
-            };
-            if order > entry.order && whole == 1 << order {
-                self.promote(os, asid, at, region);
+                fresh = Some((next, anchor));
             }
         }
-        self.ranges.insert(key, ranges);
     }
 
-    /// RNG-4: a superpage whose pages are all in place.
+    /// RNG-4: superpages whose pages lie in order are promoted.
+    fn promote_whole(&mut self, os: &mut Os, asid: Asid, region: &Region) {
+        if self.order == 0 {
+            return;
+        }
+        let pages = 1 << self.order;
+        let first = region.range.start.0.next_multiple_of(pages);
+        for start in (first..region.range.end().0.saturating_sub(pages - 1)).step_by(pages as usize).map(Vpn) {
+            let runs = os.spaces[asid.0 as usize].table.runs_in(VpnRange { start, pages });
+            let whole = runs.first().filter(|run| run.entry.order < self.order).is_some_and(|first| {
+                let in_order = |run: &Run| run.entry.pfn.0.wrapping_sub(first.entry.pfn.0) == run.first.0 - start.0;
+                runs.iter().map(|run| run.pages).sum::<u64>() == pages && runs.iter().all(in_order)
+            });
+            if whole {
+                self.promote(os, asid, start, region);
+            }
+        }
+    }
+
     fn promote(&mut self, os: &mut Os, asid: Asid, vpn: Vpn, region: &Region) {
         if os.may_collapse(asid, region, self.order) {
             let before = os.memory.counts.promotions;
             os.try_promotion(asid, vpn, region, self.order.into());
             self.tally.promoted += os.memory.counts.promotions - before;
         }
+    }
+}
+
+impl Os {
+    /// What a page is: the serial number of its object, and which page of it.
+    fn page_at(&self, asid: Asid, vpn: Vpn) -> Option<(u64, u64)> {
+        let region = self.spaces.get(asid.0 as usize)?.regions.find(vpn)?;
+        Some((self.memory.objects.get(region.object).generation, region.page_of(vpn)))
+    }
+
+    fn is_kernel(&self, region: &Region) -> bool {
+        self.labels.name(region.label) == KERNEL
     }
 }
 
@@ -261,12 +288,12 @@ impl Daemon for Defrag {
     fn run(&mut self, os: &mut Os, now: u64) {
         self.tally.runs += 1;
         let mut owners = os.owners(os.memory.alloc.total().unwrap_or(u64::MAX));
+        // Those whose first page is another one now are forgotten.
+        self.ranges.retain(|(asid, first), range| os.page_at(*asid, *first) == Some(range.page));
         for asid in (0..os.spaces.len() as u32).map(Asid) {
-            let regions = self.regions(os, asid);
-            let starts: Vec<Vpn> = regions.iter().map(|region| region.range.start).collect();
-            self.ranges.retain(|(of, start), _| *of != asid || starts.contains(start));
-            for region in regions {
+            for region in self.regions(os, asid) {
                 self.defragment(os, &mut owners, asid, &region);
+                self.promote_whole(os, asid, &region);
                 os.sync_ranges(asid);
             }
         }
@@ -278,15 +305,15 @@ impl Daemon for Defrag {
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        let Tally { runs, in_place, copied, exchanged, failed, promoted } = self.tally;
+        let Tally { runs, ranges, in_place, copied, exchanged, failed, promoted } = self.tally;
         vec![
             ("ranger_runs", runs),
             ("ranger_in_place", in_place),
             ("copied_pages", copied),
             ("exchanged_pages", exchanged),
-            ("ranger_failed", failed),
+            ("ranger_failed_pages", failed),
             ("ranger_promotions", promoted),
-            ("ranger_ranges", self.ranges.values().map(|ranges| ranges.len() as u64).sum()),
+            ("ranger_ranges", ranges),
         ]
     }
 }

@@ -80,10 +80,14 @@ impl Placement for Solaris {
 
     fn superpage_orders(&self, memory: &Memory, region: &Region, _: FrameRequest, advice: HugeAdvice) -> &[u8] {
         match advice {
-            HugeAdvice::Huge => &self.orders,
-            HugeAdvice::None if self.is_automatic(memory, region) => &self.orders,
+            HugeAdvice::Huge if !memory.objects.get(region.object).kind.is_file() => &self.orders,
+            HugeAdvice::Huge | HugeAdvice::None if self.is_automatic(memory, region) => &self.orders,
             _ => &[],
         }
+    }
+
+    fn merges_neighbours(&self) -> bool {
+        true
     }
 
     fn reuses_superpages(&self) -> bool {

@@ -8,6 +8,7 @@
 use super::contract::{Asked, Asking, EagerGrant, FrameRequest, Placement, PlacementKind};
 use super::thp::{ALLOCATOR, order};
 use crate::memory::Memory;
+use crate::region::HugeAdvice;
 use farreach_types::addr::Pfn;
 use farreach_types::params::{Allowed, Key, Params};
 
@@ -39,11 +40,12 @@ struct Windows {
     granted: u64,
     pages: u64,
     refused_size: u64,
+    refused_memory: u64,
 }
 
 fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     let (order, by_advice) = (order(params, &SIZE, params.int(SIZE.name))?, params.text(REQUEST.name) == "advice");
-    Ok(Box::new(Windows { order, by_advice, granted: 0, pages: 0, refused_size: 0 }))
+    Ok(Box::new(Windows { order, by_advice, granted: 0, pages: 0, refused_size: 0, refused_memory: 0 }))
 }
 
 impl Placement for Windows {
@@ -52,7 +54,8 @@ impl Placement for Windows {
     }
 
     fn allocate_eagerly(&mut self, memory: &mut Memory, asked: Asked) -> EagerGrant {
-        if asked.when != if self.by_advice { Asking::Advice } else { Asking::Call } {
+        let refuses = asked.advice == HugeAdvice::NoHuge;
+        if refuses || asked.when != if self.by_advice { Asking::Advice } else { Asking::Call } {
             return EagerGrant::Now(Vec::new());
         }
         let page = 1 << self.order;
@@ -74,16 +77,20 @@ impl Placement for Windows {
         EagerGrant::Superpages(blocks, self.order)
     }
 
+    fn request_refused(&mut self, _: &mut Memory) {
+        self.refused_memory += 1;
+    }
+
     fn reuses_superpages(&self) -> bool {
         true
     }
 
-    fn counters(&self, memory: &Memory) -> Vec<(String, u64)> {
+    fn counters(&self, _: &Memory) -> Vec<(String, u64)> {
         let counters = [
             ("large_requests", self.granted),
             ("large_pages", self.pages),
             ("large_refused_size", self.refused_size),
-            ("large_refused_memory", memory.counts.eager_refused),
+            ("large_refused_memory", self.refused_memory),
         ];
         counters.map(|(name, count)| (name.to_owned(), count)).into()
     }

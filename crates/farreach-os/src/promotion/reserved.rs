@@ -3,8 +3,9 @@
 use crate::contract::What;
 use crate::os::Os;
 use crate::page_table::entry::{Entry, attributes};
-use crate::placement::contract::SuperpageRule;
-use crate::region::Region;
+use crate::placement::contract::{Filling, SuperpageRule};
+use crate::region::{HugeAdvice, Region};
+use crate::reservations::Reservation;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::event::Kind;
 use farreach_types::translation::Attr;
@@ -14,7 +15,9 @@ impl Os {
     /// superpages, the smallest first, until one cannot be.
     pub(crate) fn promote_full(&mut self, asid: Asid, vpn: Vpn) {
         let Some(rule) = self.placement.superpage_rule() else { return };
-        self.fill_around(asid, vpn);
+        if rule == SuperpageRule::InPlace && self.refuses_superpages(asid, vpn) {
+            return;
+        }
         for size in 1..self.memory.reservations.orders().len() {
             let order = self.memory.reservations.orders()[size];
             let Some(entry) = self.spaces[asid.0 as usize].table.get(vpn) else { return };
@@ -22,7 +25,7 @@ impl Os {
                 continue;
             }
             let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
-            if !self.is_full(asid, vpn, &entry, order) || !self.alike(asid, group, rule) {
+            if !self.is_full(asid, vpn, &entry, order, rule) || !self.alike(asid, group, rule) {
                 return;
             }
             let table = &mut self.spaces[asid.0 as usize].table;
@@ -30,7 +33,7 @@ impl Os {
             table.set_order(group, order as u8);
             table.pack(group);
             self.join_accessed(asid, group);
-            if dirty && self.tells_stores(asid, vpn, rule) == SuperpageRule::Whole {
+            if dirty && self.tells_stores(asid, vpn, rule).is_whole() {
                 self.mark_dirty(asid, vpn, order as u8);
             }
             self.memory.counts.promotions += 1;
@@ -39,31 +42,81 @@ impl Os {
         }
     }
 
-    /// Fills the largest group around a page of which faults brought in enough (OS-TPS-2, QKS-1): the other pages get
-    /// their frames, and are mapped.
-    fn fill_around(&mut self, asid: Asid, vpn: Vpn) {
-        if self.placement.fills_at(0).is_none() {
-            return;
-        }
+    /// Whether the memory of a page is advised against superpages.
+    fn refuses_superpages(&mut self, asid: Asid, vpn: Vpn) -> bool {
+        let region = self.region(asid, vpn);
+        self.huge_advice(asid, &region) == HugeAdvice::NoHuge
+    }
+
+    /// After a page came: fills the largest group around it that has enough pages (OS-TPS-2, QKS-1), now or later.
+    pub(crate) fn fill_around(&mut self, asid: Asid, vpn: Vpn) {
+        let Some(filling) = self.placement.filling() else { return };
         let Some(entry) = self.spaces[asid.0 as usize].table.get(vpn) else { return };
-        let Some(held) = self.memory.reservations.of_frame(entry.pfn) else { return };
-        let at = entry.pfn.0 - held.base.0;
-        let (mut from, mut pages, mut asked) = (at, 1, held.asked_in(at, 1));
-        let mut enough = Vec::new();
-        for &order in &self.memory.reservations.orders()[1..=held.size] {
-            let (first, whole) = (at >> order << order, 1 << order);
-            asked += held.asked_in(first, from - first) + held.asked_in(from + pages, first + whole - from - pages);
-            (from, pages) = (first, whole);
-            let least = self.placement.fills_at(order);
-            if least.is_some_and(|least| asked >= least) && held.used_in(first, whole) < whole {
-                enough.push(order);
+        let Some(held) = self.memory.reservations.of_frame(entry.pfn).filter(|held| !held.is_full()) else { return };
+        let base = held.base;
+        match filling {
+            Filling::Pages { least, .. } if held.count() < least => {}
+            Filling::Pages { later: true, .. } => {
+                if self.to_fill.iter().all(|(waits, ..)| *waits != base) {
+                    self.to_fill.push((base, asid, vpn));
+                }
+            }
+            Filling::Pages { .. } => {
+                let order = held.order;
+                self.fill(asid, vpn, &[order]);
+            }
+            Filling::Share(share) => {
+                let orders = &self.memory.reservations.orders()[1..=held.size];
+                let at = entry.pfn.0 - base.0;
+                let (mut from, mut pages, mut asked) = (at, 1, held.asked_in(at, 1));
+                let mut enough = Vec::new();
+                for &order in orders {
+                    let (first, whole) = (at >> order << order, 1 << order);
+                    asked +=
+                        held.asked_in(first, from - first) + held.asked_in(from + pages, first + whole - from - pages);
+                    (from, pages) = (first, whole);
+                    let least = (share * whole as f64).ceil().max(1.0) as u64;
+                    if asked >= least && held.used_in(first, whole) < whole {
+                        enough.push(order);
+                    }
+                }
+                self.fill(asid, vpn, &enough);
             }
         }
+    }
+
+    /// Fills the reservations that wait for it (QKS-1), in the order in which they came.
+    pub(crate) fn fill_waiting(&mut self) {
+        for (base, asid, vpn) in std::mem::take(&mut self.to_fill) {
+            let entry = self.spaces[asid.0 as usize].table.get(vpn);
+            let held = entry.and_then(|entry| self.memory.reservations.of_frame(entry.pfn));
+            let Some(Filling::Pages { least, .. }) = self.placement.filling() else { return };
+            let waits = |held: &&Reservation| held.base == base && held.count() >= least && !held.is_full();
+            let Some(held) = held.filter(waits) else { continue };
+            let order = held.order;
+            self.fill(asid, vpn, &[order]);
+            self.promote_full(asid, vpn);
+            self.sync_ranges(asid);
+        }
+    }
+
+    /// Fills the largest of the groups of these orders around a page that can be.
+    fn fill(&mut self, asid: Asid, vpn: Vpn, orders: &[u32]) {
+        let Some(entry) = self.spaces[asid.0 as usize].table.get(vpn) else { return };
         let region = self.region(asid, vpn);
         let group = |order: u32| VpnRange { start: vpn.align_down(order), pages: 1 << order };
         let fits = |order: &u32| self.is_fillable(asid, vpn, &entry, &region, group(*order));
-        let Some(order) = enough.into_iter().rev().find(fits) else { return };
+        let Some(order) = orders.iter().copied().rev().find(fits) else { return };
         self.fill_rest(asid, group(order), &region, &entry);
+        if self.placement.superpage_rule() == Some(SuperpageRule::Guard) {
+            // What is filled counts as stored to, as no file has its contents.
+            self.memory.reservations.store(entry.pfn.align_down(order), 1 << order);
+            if entry.attr.0 & Attr::WRITE != 0 {
+                let table = &mut self.spaces[asid.0 as usize].table;
+                group(order).iter().for_each(|page| _ = table.update(page, |entry| entry.guarded = false));
+                self.mark_dirty(asid, vpn, order as u8);
+            }
+        }
     }
 
     /// Whether a group lies in one region, and whether its mapped pages are in their places and alike.
@@ -72,6 +125,8 @@ impl Os {
         let of = |e: &Entry| (e.attr, e.cow, e.segment);
         let in_place = |page: Vpn, pfn: Pfn| pfn.0 == first + (page.0 - group.start.0);
         group.and(region.range) == group
+            && !like.cow
+            && self.memory.objects.get(region.object).private
             && first.is_multiple_of(group.pages)
             && self.spaces[asid.0 as usize]
                 .table
@@ -113,11 +168,11 @@ impl Os {
 
     /// Whether the group around a page is one of a reservation, all of its frames are in use, and something is mapped
     /// at each of its pages.
-    fn is_full(&mut self, asid: Asid, vpn: Vpn, entry: &Entry, order: u32) -> bool {
+    fn is_full(&mut self, asid: Asid, vpn: Vpn, entry: &Entry, order: u32, rule: SuperpageRule) -> bool {
         let reservations = &mut self.memory.reservations;
         reservations.tally.nodes += 1;
-        let full = reservations.of_frame(entry.pfn).is_some_and(|held| held.is_full_around(entry.pfn, order));
-        if !full {
+        let full = || reservations.of_frame(entry.pfn).is_some_and(|held| held.is_full_around(entry.pfn, order));
+        if rule != SuperpageRule::InPlace && !full() {
             return false;
         }
         let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
@@ -146,7 +201,7 @@ impl Os {
         let equal = alike
             && (!mixed
                 || match self.tells_stores(asid, group.start, rule) {
-                    SuperpageRule::Whole => true,
+                    SuperpageRule::Whole | SuperpageRule::InPlace => true,
                     SuperpageRule::Split { .. } => false,
                     // An entry that must not be stored to does not say whether it was before.
                     SuperpageRule::Guard => first.attr.0 & Attr::WRITE == 0,
@@ -185,7 +240,7 @@ impl Os {
         let rule = self.placement.superpage_rule().filter(|_| allowed);
         let rule = rule.map_or(SuperpageRule::Whole, |rule| self.tells_stores(asid, vpn, rule));
         let asks = before.order > 0 || before.guarded;
-        if rule == SuperpageRule::Whole || (rule == SuperpageRule::Guard && !asks) {
+        if rule.is_whole() || (rule == SuperpageRule::Guard && !asks) {
             self.mark_dirty(asid, vpn, before.order);
             return false;
         }

@@ -33,6 +33,8 @@ pub struct Tally {
     pub freed: u64,
     /// Nodes of the population map that were visited (NAV-11).
     pub nodes: u64,
+    /// Broken up because they were not used any more (QKS-2).
+    pub inactive: u64,
     /// Pages that nothing asked for, brought in to make a group full (OS-TPS-2, QKS-1).
     pub filled: u64,
 }
@@ -82,6 +84,8 @@ pub struct Reservations {
     time: u64,
     now: u64,
     unused: u64,
+    /// Milliseconds, for policies that have a clock (OSC-1).
+    ms: u64,
     orphans: Vec<u64>,
     /// What they did.
     pub tally: Tally,
@@ -176,7 +180,11 @@ impl Reservations {
         if found.uses(at) {
             return None;
         }
-        self.change(base.0, true, |found| found.use_one(at, asked));
+        let ms = self.ms;
+        self.change(base.0, true, |found| {
+            found.use_one(at, asked);
+            found.last = ms;
+        });
         self.unused -= 1;
         self.visit(base.0, at);
         Some(Pfn(base.0 + at))
@@ -257,6 +265,22 @@ impl Reservations {
                 self.lists[list].insert((piece.time, piece.base.0));
             }
             self.by_frame.insert(piece.base.0, piece);
+        }
+        free
+    }
+
+    /// It is this late. Breaks up those that are not full, and whose last page came so many milliseconds ago (QKS-2).
+    /// Returns what becomes free memory.
+    pub fn break_inactive(&mut self, ms: u64, inactive: u64) -> Vec<(u64, u64)> {
+        self.ms = ms;
+        let idle = |held: &&Reservation| !held.is_full() && ms - held.last >= inactive;
+        let bases: Vec<u64> = self.iter().filter(idle).map(|held| held.base.0).collect();
+        let mut free = Vec::new();
+        for base in bases {
+            let gone = self.remove(base);
+            self.tally.inactive += 1;
+            self.unused -= gone.pages() - gone.count();
+            free.extend(gone.unused());
         }
         free
     }

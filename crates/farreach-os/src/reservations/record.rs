@@ -33,6 +33,8 @@ pub struct Reservation {
     pub(super) tick: u64,
     /// The list it is in.
     pub(super) list: Option<usize>,
+    /// The millisecond of the last page that came (QKS-2).
+    pub(super) last: u64,
 }
 
 impl Reservation {
@@ -40,7 +42,21 @@ impl Reservation {
     pub(super) fn new(object: Option<ObjectId>, first: u64, base: Pfn, size: usize, order: u32) -> Reservation {
         let words = vec![0; (1usize << order).div_ceil(WORD as usize)];
         let (used, stored, filled) = (words.clone().into(), words.clone().into(), words.into());
-        Reservation { object, first, base, size, order, used, stored, filled, count: 0, time: 0, tick: 0, list: None }
+        Reservation {
+            object,
+            first,
+            base,
+            size,
+            order,
+            used,
+            stored,
+            filled,
+            count: 0,
+            time: 0,
+            tick: 0,
+            list: None,
+            last: 0,
+        }
     }
 
     /// Its pages.
@@ -138,7 +154,7 @@ impl Reservation {
                 piece.store(i, 1);
             }
         }
-        (piece.time, piece.tick) = (self.time, self.tick);
+        (piece.time, piece.tick, piece.last) = (self.time, self.tick, self.last);
         piece
     }
 }

@@ -33,6 +33,8 @@ const SMALL: &[(&str, &str)] = &[
     ("perforated", "perforated_free=0.5"),
     ("navarro", "nav_sizes=1+4+16"),
     ("freebsd", "fbr_pages=16"),
+    ("quicksilver", "fbr_pages=16,qks_threshold=4,qks_inactive_ms=30,ticks_per_ms=1"),
+    ("mosaic", "memory=8M"),
     ("tps", "tps_largest=64K"),
     ("solaris", "sol_sizes=16K+64K,sol_auto=heap+stack+text+anon"),
     (

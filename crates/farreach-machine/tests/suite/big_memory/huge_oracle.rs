@@ -17,8 +17,18 @@ const SHAPES: [Shape; 2] = [
         shared: 1,
         populates: true,
         advises: 0,
+        alone: false,
     },
-    Shape { pages: 160, lengths: &[1, 1, 2, 3, 5, 16], align: 1, in_a_row: 85, shared: 1, populates: true, advises: 0 },
+    Shape {
+        pages: 160,
+        lengths: &[1, 1, 2, 3, 5, 16],
+        align: 1,
+        in_a_row: 85,
+        shared: 1,
+        populates: true,
+        advises: 0,
+        alone: false,
+    },
 ];
 
 fn follows(keys: &str, config: &Config, streams: u64, happened: impl Fn(&Counts) -> Vec<u64>) {
@@ -87,8 +97,18 @@ fn superpages_of_shared_memory_follow_the_plain_model() {
             shared: 20,
             populates: true,
             advises: 0,
+            alone: false,
         },
-        Shape { pages: 160, lengths: &[4, 8, 16], align: 4, in_a_row: 60, shared: 24, populates: true, advises: 0 },
+        Shape {
+            pages: 160,
+            lengths: &[4, 8, 16],
+            align: 4,
+            in_a_row: 60,
+            shared: 24,
+            populates: true,
+            advises: 0,
+            alone: false,
+        },
     ];
     let follows = |keys: &str, frames: Frames, orders: &[u32], shared| {
         let from = From::Memory { by_advice_only: false, background: None };

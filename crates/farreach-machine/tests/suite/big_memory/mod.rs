@@ -15,6 +15,7 @@ mod ranges;
 mod segment_choice;
 mod segment_oracle;
 mod segments;
+mod since_oracle;
 mod since_os_oracle;
 mod superpages;
 mod world;

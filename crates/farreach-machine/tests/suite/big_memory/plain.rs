@@ -52,12 +52,15 @@ pub struct Paged<M> {
     walks: u64,
     /// What else is compared of a page.
     more: fn(&Os, &M, Asid, u64),
+    /// Events that are left out.
+    skips: fn(&M, Asid, &Op) -> bool,
 }
 
 impl<M: Model> Paged<M> {
     pub fn new(keys: &str, model: M, (seed, shape): (u64, Shape), more: fn(&Os, &M, Asid, u64)) -> Paged<M> {
         let (os, programs) = (os(keys), Programs::new(seed, shape));
-        Paged { os, model, programs, pages: shape.pages, log: Vec::new(), now: 0, walks: 0, more }
+        let (log, skips) = (Vec::new(), |_: &M, _, _: &Op| false);
+        Paged { os, model, programs, pages: shape.pages, log, now: 0, walks: 0, more, skips }
     }
 
     /// Of a hundred touches this many are walks.
@@ -65,7 +68,15 @@ impl<M: Model> Paged<M> {
         Paged { walks, ..self }
     }
 
+    /// Without these events.
+    pub fn without(self, skips: fn(&M, Asid, &Op) -> bool) -> Paged<M> {
+        Paged { skips, ..self }
+    }
+
     fn apply(&mut self, asid: Asid, op: &Op) {
+        if (self.skips)(&self.model, asid, op) {
+            return;
+        }
         self.os.apply(asid, op);
         self.model.apply(asid.0, op);
         self.compare_all();

@@ -32,6 +32,8 @@ pub struct Shape {
     pub populates: bool,
     /// Of a hundred events, besides those that all have: advice, and memory that is dropped. 0: nor do superpages move.
     pub advises: u64,
+    /// One process at a time, with private memory alone.
+    pub alone: bool,
 }
 
 pub struct Programs {
@@ -72,7 +74,7 @@ impl Programs {
         let (start, len) = self.range();
         let other = self.dice.pick(&[READ_ONLY, Prot::RWX, Prot::NONE]);
         let prot = if self.dice.percent(8) { other } else { Prot::RW };
-        let kind = self.dice.below(30);
+        let kind = if self.shape.alone { 3 + self.dice.below(27) } else { self.dice.below(30) };
         let (backing, shared) = match kind {
             0 => (Backing::File { path: "/lib/x".into(), offset: self.dice.below(8) << 12 }, true),
             1 => (Backing::Stack, false),
@@ -149,13 +151,13 @@ impl Programs {
                 let advice = self.dice.pick(&[Advice::HugePage, Advice::NoHugePage, other]);
                 Op::Advise { start, len, advice }
             }
-            89..91 if self.live.len() < MOST => {
+            89..91 if self.live.len() < MOST && !self.shape.alone => {
                 let child = Asid(self.born);
                 self.born += 1;
                 self.live.push(child);
                 Op::Fork { child }
             }
-            91..95 if self.live.len() < MOST => return self.start(),
+            91..95 if self.live.len() < MOST && !self.shape.alone => return self.start(),
             95.. => {
                 self.live.retain(|other| *other != asid);
                 Op::End(self.dice.pick(&[End::Exit(0), End::Exec]))

@@ -19,6 +19,7 @@ const SHAPE: Shape = Shape {
     shared: 1,
     populates: false,
     advises: 0,
+    alone: false,
 };
 
 /// The range of a page is the one that a scan finds.

@@ -47,6 +47,7 @@ fn case(keys: &str, frames: u64, change: impl Fn(&mut Config)) -> Case {
         shared: 1,
         populates: false,
         advises: 0,
+        alone: false,
     };
     Case { keys, config, shape }
 }

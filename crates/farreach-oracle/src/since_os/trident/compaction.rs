@@ -92,6 +92,7 @@ impl PlainTrident {
             self.paging.move_frames(frame..frame + size, to);
             self.paging.frames.give_back(frame..frame + size);
             self.add("compacted_pages", size);
+            self.paging.counts.gathered_pages += size;
             frame += size;
         }
     }

@@ -32,7 +32,7 @@ fn advance(os: &mut Os, now: u64) {
     os.check();
 }
 
-const WORK: [&str; 4] = ["ranger_in_place", "copied_pages", "exchanged_pages", "ranger_failed"];
+const WORK: [&str; 4] = ["ranger_in_place", "copied_pages", "exchanged_pages", "ranger_failed_pages"];
 
 /// The example of the rules: pages 100 to 103 on 7, 50, 9, 51; 8 is free; 10 is of another process.
 fn example(third: u64) -> Os {

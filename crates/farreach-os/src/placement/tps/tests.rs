@@ -187,3 +187,18 @@ fn os_tps_2_a_half_fills_no_more_than_was_asked_for() {
     }
     assert_eq!(filled, [(1, 1), (2, 2), (1, 3), (3, 4)]);
 }
+
+/// OS-TPS-1 and OS-TPS-2 at full size: a reservation of 1 GB, filled page by page, is one page at the end.
+#[test]
+fn os_tps_2_a_gigabyte_becomes_one_page() {
+    let mut os = os("tps", "memory=2G,address_ordered=true");
+    let pages = 1 << 18;
+    map(&mut os, pages, pages);
+    for page in pages..2 * pages {
+        os.touch(Asid(0), Vpn(page), Kind::Store).unwrap();
+    }
+    os.check();
+    assert_eq!(orders(&os, [pages, 2 * pages - 1]), [18, 18]);
+    assert_eq!(counts(&os, ["reservations_262144", "promotions", "promotions_2"]), [1, pages - 1, pages / 2]);
+    assert_eq!(os.counts().zeroed_pages, pages);
+}

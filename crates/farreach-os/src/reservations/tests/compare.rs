@@ -8,6 +8,7 @@
 use super::*;
 use farreach_oracle::dice::{Dice, seeds};
 use farreach_oracle::reservations::freebsd::FreeBsd;
+use farreach_oracle::reservations::freebsd::quicksilver::{Config, Quicksilver};
 use farreach_oracle::reservations::navarro::{DirtyRule, Navarro, Preempt};
 use farreach_oracle::reservations::{Access, EXEC, Failed, Grows, Kind as Memory, Policy, READ, Touched, WRITE, World};
 use std::ops::Range;
@@ -32,6 +33,7 @@ fn place(at: u64) -> u64 {
 enum Plain {
     Navarro(Navarro),
     FreeBsd(FreeBsd),
+    Quicksilver(Quicksilver),
 }
 
 /// The same call on either model.
@@ -40,6 +42,7 @@ macro_rules! on {
         match $model {
             Plain::Navarro(model) => model.$call($($argument),*),
             Plain::FreeBsd(model) => model.$call($($argument),*),
+            Plain::Quicksilver(model) => model.$call($($argument),*),
         }
     };
 }
@@ -49,6 +52,7 @@ impl Plain {
         match self {
             Plain::Navarro(model) => &model.world,
             Plain::FreeBsd(model) => &model.world,
+            Plain::Quicksilver(model) => &model.freebsd.world,
         }
     }
 }
@@ -98,6 +102,20 @@ impl Random {
         let keys = format!("fbr_pages={pages},memory={},address_ordered=true,fbr_tick={tick}", frames << 12);
         let tick = if wrong { 1001 - tick } else { tick };
         Random::new(os("freebsd", &keys), Plain::FreeBsd(FreeBsd::new(pages, frames)), dice, vec![1, pages], tick)
+    }
+
+    /// In memory that is never short: the model moves reservations in the queue by the same clock that breaks idle ones.
+    fn quicksilver(seed: u64, wrong: bool) -> Random {
+        let mut dice = Dice::new(seed);
+        let (threshold, later, inactive) = (dice.pick(&[3, 5, 8]), dice.pick(&[true, false]), dice.pick(&[3, 10]));
+        let keys = format!(
+            "fbr_pages=16,memory=16M,address_ordered=true,fbr_tick={},ticks_per_ms=1,qks_threshold={threshold},\
+             qks_async={later},qks_inactive_ms={inactive}",
+            u64::MAX
+        );
+        let threshold = threshold + u64::from(wrong);
+        let model = Quicksilver::new(Config { threshold, asynchronous: later, inactive }, 16, 4096);
+        Random::new(os("quicksilver", &keys), Plain::Quicksilver(model), dice, vec![1, 16], u64::MAX)
     }
 
     fn new(mut os: Os, mut model: Plain, mut dice: Dice, sizes: Vec<u64>, tick: u64) -> Random {
@@ -160,7 +178,11 @@ impl Random {
             return;
         }
         map_as(&mut self.os, process, new.start, more, false, backing);
-        on!(&mut self.model, grow(process, edge, more));
+        match &mut self.model {
+            Plain::Navarro(model) => model.grow(process, edge, more),
+            Plain::FreeBsd(model) => model.grow(process, edge, more),
+            Plain::Quicksilver(model) => model.freebsd.grow(process, edge, more),
+        }
         let pages = &mut self.places[process as usize][at as usize].as_mut().expect("it grows").pages;
         *pages = pages.start.min(new.start)..pages.end.max(new.end);
     }
@@ -171,7 +193,7 @@ impl Random {
         if self.dice.percent(70) {
             let (first, pages) = (all.start + self.dice.below(all.end - all.start), 1 + self.dice.below(12));
             range = first..(first + pages).min(all.end);
-            if matches!(self.model, Plain::FreeBsd(_)) {
+            if !matches!(self.model, Plain::Navarro(_)) {
                 // The order in which several reservations move in one event is open.
                 let size = self.sizes[1];
                 range.end = range.end.min(first / size * size + size);
@@ -211,7 +233,7 @@ impl Random {
         let first = of.pages.start + self.dice.below(of.pages.end - of.pages.start);
         let range = first..(first + 1 + self.dice.below(20)).min(of.pages.end);
         let all = [READ, READ | EXEC, READ | WRITE, READ | WRITE | EXEC];
-        let some = if matches!(self.model, Plain::FreeBsd(_)) { &all[..2] } else { &all[..] };
+        let some = if matches!(self.model, Plain::Navarro(_)) { &all[..] } else { &all[..2] };
         let rights = self.dice.pick(some);
         let has = |right: u8| rights & right != 0;
         let prot = Prot { read: has(READ), write: has(WRITE), exec: has(EXEC) };
@@ -255,6 +277,13 @@ impl Random {
     }
 
     fn step(&mut self) -> Check {
+        if let Plain::Quicksilver(model) = &mut self.model {
+            for _ in 0..self.dice.below(3) {
+                let now = self.os.due();
+                self.os.advance(now);
+                model.tick(1);
+            }
+        }
         let (process, at) = (self.dice.below(PROCESSES.into()) as u32, self.dice.below(PLACES));
         let Some(of) = self.places[process as usize][at as usize].clone() else {
             self.map(process, at);
@@ -326,6 +355,20 @@ impl Random {
                 same("fullpop", ours("fullpop"), model.fullpop())?;
                 same("partpop_unused", ours("partpop_unused"), model.partpop())?;
             }
+            Plain::Quicksilver(model) => {
+                for (name, plain) in [
+                    ("promotions", "promotions"),
+                    ("demotions", "demotions"),
+                    ("inactive", "qks_inactive"),
+                    ("zero_pages_background", "zero_pages_background"),
+                ] {
+                    same(name, ours(name), model.count(plain))?;
+                }
+                let filled = model.count("zero_pages") + model.count("zero_pages_background");
+                same("filled", ours("filled_pages"), filled)?;
+                same("made", counts.reservations_made, model.count("reservations"))?;
+                same("stores that fault", counts.protection_faults, model.count("write_faults"))?;
+            }
         }
         Ok(())
     }
@@ -370,9 +413,16 @@ fn fbr_equals_the_plain_model() {
     all_agree(Random::freebsd, &least);
 }
 
+/// QKS-1 to QKS-3.
+#[test]
+fn qks_equals_the_plain_model() {
+    let least = [("promotions", 100), ("filled_pages", 500), ("inactive", 100), ("zero_pages_background", 100)];
+    all_agree(Random::quicksilver, &least);
+}
+
 #[test]
 fn a_model_with_another_key_is_found_out() {
-    for of in [Random::navarro, Random::freebsd] {
+    for of in [Random::navarro, Random::freebsd, Random::quicksilver] {
         let found = (0..30).filter(|&seed| compare(of(seed, true)).is_err()).count();
         assert!(found >= 10, "{found} of 30");
     }

@@ -143,7 +143,8 @@ fn fbr_3_a_slot_that_is_in_use_gives_an_ordinary_page() {
     map(&mut os, 8, 4);
     assert_eq!([store(&mut os, 9), store(&mut os, 10)], [1, 2]);
     let object = os.spaces[0].regions.find(Vpn(8)).unwrap().object;
-    let request = FrameRequest { asid: Asid(0), vpn: Vpn(9), object, page: 9 };
+    let room = os.spaces[0].regions.find(Vpn(9)).unwrap().range;
+    let request = FrameRequest { asid: Asid(0), vpn: Vpn(9), object, page: 9, room };
     assert_eq!(os.placement.allocate(&mut os.memory, request), Some(Pfn(4)));
     assert_eq!(os.memory.counts.reservations_made, 1);
 }
