@@ -67,8 +67,7 @@ fn own(model: &impl Model, names: &[&str]) -> Vec<u64> {
     names.iter().map(|name| all[name]).collect()
 }
 
-const INGENS: &str = "placement=ingens,pages_to_scan=32,promote_sleep_ms=25,alloc_sleep_ms=120,scan_sleep_ms=70,\
-                      hot_sample=100";
+const INGENS: &str = "placement=ingens,pages_to_scan=32,promote_sleep_ms=25,alloc_sleep_ms=120,hot_sample=100";
 
 fn ingens(frames: u64) -> ingens::Config {
     let promoter =
@@ -90,7 +89,7 @@ const OF_INGENS: [&str; 4] =
     ["promoter_queued", "promoter_scanned_ptes", "promoter_copied_pages", "promoter_zeroed_pages"];
 
 fn ingens_agrees(more: &str, walks: u64, config: &ingens::Config, also: &[&str]) {
-    let keys = format!("{INGENS},{more}");
+    let keys = format!("{INGENS},scan_sleep_ms={},{more}", config.track_every);
     let case = Case { keys: &keys, walks, model: &|| PlainIngens::new(config.clone()) };
     case.agrees(|model| [own(model, &OF_INGENS), own(model, also), vec![model.paging().counts.collapses]].concat());
 }
@@ -104,7 +103,7 @@ fn ing_the_promoter_and_the_tracker_follow_the_plain_model() {
     ingens_agrees(&format!("{enough},access_bits=exact"), 100, &ingens(4096), &[]);
     // Superpages that are accessed in each scan.
     let hot = ingens::Config { track_every: 200, ..ingens(4096) };
-    ingens_agrees(&format!("{enough},scan_sleep_ms=200"), 100, &hot, &["tracker_hot_ptes"]);
+    ingens_agrees(enough, 100, &hot, &["tracker_hot_ptes"]);
     // Advice decides.
     let advised = ingens::Config { mode: Mode::Madvise, util_threshold: 30, ..ingens(4096) };
     ingens_agrees("memory=16M,util_threshold=30,thp=madvise", WALKS, &advised, &[]);
@@ -133,13 +132,11 @@ fn ing_models_with_another_rule_are_found_out() {
         ingens::Config { adaptive: true, ..ingens(4096) },
     ];
     for config in wrong {
-        let keys = format!("{INGENS},memory=16M,util_threshold=50");
+        let keys = format!("{INGENS},scan_sleep_ms=70,memory=16M,util_threshold=50");
         let found = Case { keys: &keys, walks: WALKS, model: &|| PlainIngens::new(config.clone()) }.found_out();
         assert!(found >= 2, "{found} of {SEEDS}: {config:?}");
     }
 }
-
-const HAWKEYE: &str = "placement=hawkeye,pages_to_scan=32,promote_sleep_ms=40,coverage_ms=90,coverage_window_ms=15";
 
 fn hawkeye(frames: u64) -> hawkeye::Config {
     let promoter =
@@ -162,8 +159,17 @@ fn hawkeye(frames: u64) -> hawkeye::Config {
 const ZEROING: Option<Zeroing> = Some(Zeroing { order: 4, blocks: 2, every: 30 });
 const OF_HAWKEYE: [&str; 3] = ["hawkeye_coverage_counts", "hawkeye_rounds", "hawkeye_copied_pages"];
 
+/// The keys of its times and its rate.
+fn hawkeye_keys(config: &hawkeye::Config, more: &str) -> String {
+    let hawkeye::Config { period, wait, promoter: Khugepaged { pages_to_scan, scan_sleep, .. }, .. } = config;
+    format!(
+        "placement=hawkeye,pages_to_scan={pages_to_scan},promote_sleep_ms={scan_sleep},coverage_ms={period},\
+         coverage_window_ms={wait},{more}"
+    )
+}
+
 fn hawkeye_agrees(more: &str, walks: u64, config: &hawkeye::Config, also: &[&str]) {
-    let keys = format!("{HAWKEYE},{more}");
+    let keys = hawkeye_keys(config, more);
     let case = Case { keys: &keys, walks, model: &|| PlainHawkEye::new(config.clone()) };
     case.agrees(|model| [own(model, &OF_HAWKEYE), own(model, also), vec![model.paging().counts.collapses]].concat());
 }
@@ -174,6 +180,10 @@ fn hwe_coverage_and_promotion_follow_the_plain_model() {
     let enough = "memory=16M,recovery_start=0";
     hawkeye_agrees(enough, WALKS, &hawkeye(4096), &["hawkeye_zeroed_pages"]);
     hawkeye_agrees(&format!("{enough},access_bits=exact"), 100, &hawkeye(4096), &["hawkeye_zeroed_pages"]);
+    // Groups rise and fall often before one is promoted.
+    let promoter = Khugepaged { pages_to_scan: 16, scan_sleep: 170, ..hawkeye(4096).promoter };
+    let seldom = hawkeye::Config { period: 40, wait: 25, promoter, ..hawkeye(4096) };
+    hawkeye_agrees(enough, 100, &seldom, &[]);
     // Candidates are promoted from their first bin.
     let fifty = hawkeye::Config { bins: Bins::Fifty, mode: Mode::Madvise, ..hawkeye(4096) };
     hawkeye_agrees(&format!("{enough},bins=50,thp=madvise"), WALKS, &fifty, &[]);
@@ -201,8 +211,8 @@ fn hwe_zeros_ahead_and_recovery_follow_the_plain_model() {
 
 #[test]
 fn hwe_models_with_another_rule_are_found_out() {
-    let keys = format!("{HAWKEYE},memory=768K,prezero_rate=2,prezero_block=64K,prezero_ms=30");
     let right = hawkeye::Config { zeroing: ZEROING, bloat: Some((15, 30)), ..hawkeye(192) };
+    let keys = hawkeye_keys(&right, "memory=768K,prezero_rate=2,prezero_block=64K,prezero_ms=30");
     let wrong = [
         hawkeye::Config { bins: Bins::Fifty, ..right.clone() },
         hawkeye::Config { wait: 14, ..right.clone() },
