@@ -131,7 +131,7 @@ fn a_pass_finds_what_single_runs_find() {
         alone.machines[0].ledger.clear();
         alone.machines[0].timeline = Default::default();
         assert_eq!((&measured.machine, &measured.workload), (&alone.machines[0], &alone.workload), "{machine}");
-        assert_eq!(*key, point(machine, 0, &gups, Extent::default()).key);
+        assert_eq!(*key, point(machine, 0, &gups, &Extent::default()).key);
     }
 }
 
@@ -139,9 +139,12 @@ fn a_pass_finds_what_single_runs_find() {
 fn a_sampled_pass_estimates_as_a_run_does() {
     let long = program("workload:gups:size=8M,references=20M");
     let machines = ["t94/single", "today/zen2"];
-    let extent = Extent { limit: Some(40_000_000), sample: Some(4) };
-    let points =
-        machines.map(|machine| Wanted { extent, point: point(machine, 0, &long, extent), ..wanted(machine, &long) });
+    let extent = Extent { limit: Some(40_000_000), sample: Some(4), ..Extent::default() };
+    let points = machines.map(|machine| Wanted {
+        extent: extent.clone(),
+        point: point(machine, 0, &long, &extent),
+        ..wanted(machine, &long)
+    });
     let passes = plan(points.into_iter().chain([wanted("t94/single", &long)]).collect(), 32, 1);
     assert_eq!(passes.len(), 2, "one of all, one of windows");
     let pass = passes.iter().find(|pass| pass.extent == extent).expect("that of windows");
@@ -166,7 +169,7 @@ fn a_pass_can_be_stopped_and_names_the_point_that_cannot_go_on() {
     assert!(pass("t94/partial").run(1, |_| false).expect("sound").is_none());
     let error = pass("t94/single:memory=64K").run(1, |_| true).expect_err("full");
     let farreach_types::Error::Simulation { machine, .. } = error else { panic!("{error}") };
-    assert_eq!(machine, point("t94/single:memory=64K", 0, &gups, Extent::default()).key);
+    assert_eq!(machine, point("t94/single:memory=64K", 0, &gups, &Extent::default()).key);
 }
 
 #[test]
