@@ -2,7 +2,7 @@
 
 use crate::os::Os;
 use crate::region::Region;
-use farreach_types::addr::{Asid, Vpn};
+use farreach_types::addr::{Asid, Vpn, VpnRange};
 
 /// Work that a system does by itself.
 pub trait Daemon: Send {
@@ -20,6 +20,11 @@ pub trait Daemon: Send {
     /// A region is advised to have superpages (MADV_HUGEPAGE).
     fn advised(&mut self, os: &Os, asid: Asid, region: &Region) {
         let _ = (os, asid, region);
+    }
+
+    /// What was mapped in a range is gone from there.
+    fn unmapped(&mut self, asid: Asid, range: VpnRange) {
+        let _ = (asid, range);
     }
 
     /// A process ended.

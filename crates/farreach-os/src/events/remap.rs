@@ -66,6 +66,7 @@ impl Os {
             }
         }
         self.stale(asid, &moved);
+        self.tell_daemons(|daemon, _| daemon.unmapped(asid, from));
         self.ranges_unmapped(asid, from);
         for piece in self.take(asid, from) {
             let range = VpnRange { start: to(piece.range.start), pages: piece.range.pages };
