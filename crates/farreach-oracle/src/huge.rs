@@ -30,7 +30,7 @@ mod faults;
 use crate::frames::Frames;
 use crate::paging::{Entry, Full, Model, Paging};
 use crate::program::Page;
-use crate::superpages::System;
+use crate::system::System;
 use farreach_types::event::{Kind, Op};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -69,6 +69,7 @@ pub mod since;
 pub mod since_os;
 pub mod sll;
 mod superpages;
+mod system;
 pub mod tables;
 pub mod tlb;
 pub mod two_level;

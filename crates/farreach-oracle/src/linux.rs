@@ -26,7 +26,7 @@ pub use crate::superpages::Mode;
 use crate::frames::Frames;
 use crate::paging::{Entry, Full, Model, Paging};
 use crate::ring::Ring;
-use crate::superpages::System;
+use crate::system::System;
 use farreach_types::event::{Kind, Op};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -3,7 +3,8 @@
 use super::PlainHuge;
 use crate::paging::Entry;
 use crate::program::{Page, moved, pages};
-use crate::superpages::{System, group};
+use crate::superpages::group;
+use crate::system::System;
 use farreach_types::event::{Advice, Backing, Mapping, Op};
 use std::ops::Range;
 

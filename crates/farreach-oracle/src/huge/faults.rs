@@ -3,7 +3,8 @@
 use super::{Background, From, PlainHuge, Shared};
 use crate::paging::{Entry, Full};
 use crate::program::{Name, Page};
-use crate::superpages::{System, group};
+use crate::superpages::group;
+use crate::system::System;
 use farreach_types::event::ThpRule;
 use std::ops::Range;
 

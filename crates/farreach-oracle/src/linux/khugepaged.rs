@@ -1,7 +1,8 @@
 //! Collapse in the background (LNX-10 to LNX-13).
 
 use super::PlainLinux;
-use crate::superpages::{System, group};
+use crate::superpages::group;
+use crate::system::System;
 
 /// What came of a group.
 #[derive(PartialEq, Eq)]

@@ -15,7 +15,7 @@
 //!   zeroed, each the first of all if there is none; a promotion takes the first of all. Only pages without the flag
 //!   cost `zero_pages`. The period of HWE-6 is a key of its own; a block costs no more than is not zeroed in it.
 //! * ON-66 Without zeroing in the background faults give base pages.
-//! * ON-67 HWE-7 is looked at after every event and promotion, and done before the next event. It ends after the
+//! * ON-67 HWE-7 is looked at after every fault, event and round, and done before the next event. It ends after the
 //!   superpage that makes 30 % free. Processes with equal overheads follow by number. A page that others share stays,
 //!   and so does a superpage with no page of zeros.
 
@@ -29,7 +29,8 @@ use crate::frames::Frames;
 use crate::linux::Khugepaged;
 use crate::paging::{Full, Model, Paging};
 use crate::program::Name;
-use crate::superpages::{Mode, System, group};
+use crate::superpages::{Mode, group};
+use crate::system::System;
 use farreach_types::event::{Kind, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -227,7 +228,6 @@ impl System for PlainHawkEye {
             self.prefer(order, true);
             if let Some((group, base)) = self.paging.largest(process, page, [order]) {
                 self.use_zeroed(base..base + (group.end - group.start), true);
-                self.watch_bloat();
                 return Ok(());
             }
         }
@@ -240,7 +240,6 @@ impl System for PlainHawkEye {
         if self.eligible(process, page) {
             self.enter(process, group(page, order).start);
         }
-        self.watch_bloat();
         Ok(())
     }
 
@@ -270,8 +269,12 @@ impl Model for PlainHawkEye {
     }
 
     fn touch(&mut self, process: u32, page: u64, kind: Kind) -> Result<(), Full> {
+        let faults = |model: &PlainHawkEye| model.paging.counts.page_faults + model.paging.counts.protection_faults;
+        let before = faults(self);
         let done = self.refer(process, page, kind);
-        self.watch_bloat();
+        if faults(self) > before {
+            self.watch_bloat();
+        }
         done
     }
 

@@ -18,13 +18,20 @@
 //! * ON-47 The index of ING-6 is that of OE-2 for the block of a superpage.
 //! * ON-48 Not modelled: the metric of the paper, taking from others, sharing (ING-8), compaction (ING-7).
 
+mod fairness;
+mod tracking;
+
+pub use fairness::metric;
+pub use tracking::Use;
+
 use crate::frames::Frames;
 use crate::linux::Khugepaged;
 use crate::paging::{Full, Model, Paging};
+use crate::program::pages;
 use crate::ring::Ring;
-use crate::superpages::{Mode, System, group};
+use crate::superpages::{Mode, group};
+use crate::system::System;
 use farreach_types::event::{Kind, Op};
-use farreach_types::hash::mix;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
@@ -47,30 +54,6 @@ pub struct Config {
     pub track_every: u64,
     /// ING-5, `mode 2`: hot entries are sampled.
     pub sampling: bool,
-}
-
-/// What is known of the use of an entry (ING-5).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Use {
-    pub history: u8,
-    pub f: i64,
-}
-
-impl Use {
-    /// ING-5: a look at A.
-    pub fn look(&mut self, accessed: bool) {
-        self.history = self.history << 1 | u8::from(accessed);
-        self.f = (70 * self.f + 30 * (i64::from(self.history.count_ones()) - 6)) / 100;
-    }
-
-    pub fn hot(&self) -> bool {
-        self.f >= 0
-    }
-}
-
-/// ING-4.
-pub fn metric(weight: u64, wanted: u64, held: u64) -> u64 {
-    if weight == 0 { 0 } else { (weight * wanted * 100 / held.max(1)).max(1) }
 }
 
 /// What is counted.
@@ -133,12 +116,6 @@ impl PlainIngens {
     pub fn weight(&self, process: u32, page: u64) -> u64 {
         let group = group(page, self.config.order);
         self.faulted.range((process, group.start)..(process, group.end)).count() as u64
-    }
-
-    /// What is known of the entry around a page.
-    pub fn used(&self, process: u32, page: u64) -> Option<Use> {
-        let entry = self.paging.entry(process, page)?;
-        self.uses.get(&(process, group(page, entry.order).start, entry.order)).copied()
     }
 
     /// ING-2, ING-6.
@@ -209,42 +186,6 @@ impl PlainIngens {
         Some(found)
     }
 
-    /// ON-44.
-    fn fair(&mut self, done: &mut BTreeSet<u32>) -> Option<(u32, u64)> {
-        loop {
-            let metrics = self.ring.processes().iter().map(|process| (self.metric(*process), *process));
-            let metrics = metrics.filter(|(metric, process)| *metric > 0 && !done.contains(process));
-            // The first of the largest.
-            let (_, process) = metrics.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
-            let from = self.cursors.get(&process).copied().unwrap_or(0);
-            match self.paging.first_eligible(process, from, self.config.order, self.config.mode) {
-                Some(first) => {
-                    self.cursors.insert(process, first + (1 << self.config.order));
-                    return Some((process, first));
-                }
-                None => {
-                    self.cursors.insert(process, 0);
-                    done.insert(process);
-                }
-            }
-        }
-    }
-
-    /// ING-4 of a process.
-    pub fn metric(&self, process: u32) -> u64 {
-        let weights = self.config.fairness.as_ref();
-        let weight = weights.and_then(|weights| weights.get(&process)).copied().unwrap_or(1);
-        let (order, threshold) = (self.config.order, self.threshold());
-        let groups: BTreeSet<u64> =
-            self.paging.programs.spaces[&process].pages.keys().map(|page| group(*page, order).start).collect();
-        let huge = |first: &u64| self.paging.entry(process, *first).is_some_and(|entry| entry.order == order);
-        let wanted = |first: &&u64| {
-            !huge(first) && self.eligible(process, **first) && self.weight(process, **first) >= threshold
-        };
-        let held = groups.iter().filter(|first| huge(first)).count() as u64;
-        metric(weight, groups.iter().filter(wanted).count() as u64, held)
-    }
-
     /// Promotes a group if it qualifies. False: there is no block.
     fn look(&mut self, process: u32, first: u64) -> bool {
         let (order, rule) = (self.config.order, self.config.promoter);
@@ -261,32 +202,6 @@ impl PlainIngens {
         self.add("khugepaged_copied_pages", collapsed.copied);
         self.add("khugepaged_zeroed_pages", collapsed.missing);
         true
-    }
-
-    /// ING-5.
-    fn track(&mut self) {
-        self.scans += 1;
-        let before = std::mem::take(&mut self.uses);
-        for process in self.paging.programs.spaces.keys().copied().collect::<Vec<_>>() {
-            for (page, entry) in self.paging.mapped(process, 0..u64::MAX) {
-                let leaf = group(page, entry.order);
-                if page != leaf.start {
-                    continue;
-                }
-                let key = (process, page, entry.order);
-                let young = self.paging.mapped(process, leaf).iter().any(|(_, entry)| entry.young);
-                let mut used = before.get(&key).copied().unwrap_or_default();
-                used.look(young);
-                let sampled = mix(u64::from(process) << 52 ^ page, self.scans) % 100 < 20;
-                if !self.config.sampling || !used.hot() || sampled {
-                    self.paging.set_young(process, page, false);
-                }
-                self.add("ingens_tracked", 1);
-                self.add("ingens_hot", u64::from(used.hot()));
-                self.uses.insert(key, used);
-            }
-        }
-        self.track_due = self.now + self.config.track_every;
     }
 }
 
@@ -333,6 +248,11 @@ impl Model for PlainIngens {
     }
 
     fn apply(&mut self, process: u32, op: &Op) {
+        if let Op::Map(mapping) = op {
+            // ON-40: what is replaced, even if what follows has the same number.
+            let replaced = pages(mapping.start, mapping.len);
+            self.faulted.retain(|(of, page), _| *of != process || !replaced.contains(page));
+        }
         self.follow(process, op);
     }
 

@@ -11,7 +11,7 @@
 
 use crate::frames::Frames;
 use crate::paging::{Full, Model, Paging};
-use crate::superpages::System;
+use crate::system::System;
 use farreach_types::event::{Kind, Op};
 use farreach_types::hash::mix;
 

@@ -21,7 +21,8 @@
 use crate::frames::Frames;
 use crate::paging::{Entry, Full, Model, Paging};
 use crate::program::{Name, Page};
-use crate::superpages::{Mode, System, group};
+use crate::superpages::{Mode, group};
+use crate::system::System;
 use farreach_types::event::{Kind, Op};
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -9,7 +9,8 @@
 use crate::frames::Frames;
 use crate::paging::{Full, Model, Paging};
 use crate::program::{Name, Page};
-use crate::superpages::{Mode, System};
+use crate::superpages::Mode;
+use crate::system::System;
 use farreach_types::event::{Kind, Op};
 
 /// A system.

@@ -20,51 +20,51 @@ fn bytes(pages: &Range<u64>) -> (u64, u64) {
     (pages.start << 12, (pages.end - pages.start) << 12)
 }
 
-fn map_as(model: &mut impl Model, process: u32, pages: Range<u64>, backing: Backing) {
+fn map_as(model: &mut (impl Model + ?Sized), process: u32, pages: Range<u64>, backing: Backing) {
     let (start, len) = bytes(&pages);
     model.apply(process, &Op::Map(Mapping { start, len, prot: Prot::RW, shared: false, backing }));
 }
 
-fn map(model: &mut impl Model, process: u32, pages: Range<u64>) {
+fn map(model: &mut (impl Model + ?Sized), process: u32, pages: Range<u64>) {
     map_as(model, process, pages, Backing::Anonymous);
 }
 
-fn unmap(model: &mut impl Model, process: u32, pages: Range<u64>) {
+fn unmap(model: &mut (impl Model + ?Sized), process: u32, pages: Range<u64>) {
     let (start, len) = bytes(&pages);
     model.apply(process, &Op::Unmap { start, len });
 }
 
-fn protect(model: &mut impl Model, process: u32, pages: Range<u64>, prot: Prot) {
+fn protect(model: &mut (impl Model + ?Sized), process: u32, pages: Range<u64>, prot: Prot) {
     let (start, len) = bytes(&pages);
     model.apply(process, &Op::Protect { start, len, prot });
 }
 
-fn advise(model: &mut impl Model, process: u32, pages: Range<u64>, advice: Advice) {
+fn advise(model: &mut (impl Model + ?Sized), process: u32, pages: Range<u64>, advice: Advice) {
     let (start, len) = bytes(&pages);
     model.apply(process, &Op::Advise { start, len, advice });
 }
 
-fn fork(model: &mut impl Model, process: u32, child: u32) {
+fn fork(model: &mut (impl Model + ?Sized), process: u32, child: u32) {
     model.apply(process, &Op::Fork { child: Asid(child) });
 }
 
-fn end(model: &mut impl Model, process: u32) {
+fn end(model: &mut (impl Model + ?Sized), process: u32) {
     model.apply(process, &Op::End(End::Exit(0)));
 }
 
 /// References, each by a walk.
-fn touch(model: &mut impl Model, process: u32, pages: Range<u64>, kind: Kind) {
+fn touch(model: &mut (impl Model + ?Sized), process: u32, pages: Range<u64>, kind: Kind) {
     for page in pages {
         model.touch(process, page, kind).expect("a frame");
         model.walked(process, page);
     }
 }
 
-fn store(model: &mut impl Model, process: u32, pages: Range<u64>) {
+fn store(model: &mut (impl Model + ?Sized), process: u32, pages: Range<u64>) {
     touch(model, process, pages, Kind::Store);
 }
 
-fn load(model: &mut impl Model, process: u32, pages: Range<u64>) {
+fn load(model: &mut (impl Model + ?Sized), process: u32, pages: Range<u64>) {
     touch(model, process, pages, Kind::Load);
 }
 

@@ -16,7 +16,8 @@
 use crate::frames::Frames;
 use crate::paging::{Entry, Full, Model, Paging};
 use crate::program::{Page, pages};
-use crate::superpages::{Mode, System, ends, group};
+use crate::superpages::{Mode, ends, group};
+use crate::system::System;
 use farreach_types::event::{Kind, Op, Prot};
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -10,7 +10,8 @@
 use crate::frames::Frames;
 use crate::paging::{Full, Model, Paging};
 use crate::program::pages;
-use crate::superpages::{Mode, System, group};
+use crate::superpages::{Mode, group};
+use crate::system::System;
 use farreach_types::event::{Kind, Op};
 use std::ops::Range;
 

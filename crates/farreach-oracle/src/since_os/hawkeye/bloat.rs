@@ -1,7 +1,8 @@
 //! Recovery of pages of zeros (HWE-7).
 
 use super::PlainHawkEye;
-use crate::superpages::{System, group};
+use crate::superpages::group;
+use crate::system::System;
 
 impl PlainHawkEye {
     /// Frames that must become free, if memory is short.

@@ -65,6 +65,10 @@ fn ing_3_needs_an_accessed_page() {
     assert_eq!((model.weight(1, 0), leaves(&model, 1).len()), (16, 8));
     unmap(&mut model, 1, 0..4);
     assert_eq!(model.weight(1, 0), 12);
+    map_as(&mut model, 2, 0..16, Backing::Heap);
+    store(&mut model, 2, 0..16);
+    map_as(&mut model, 2, 8..16, Backing::Heap);
+    assert_eq!(model.weight(2, 0), 8);
 }
 
 /// ING-3, LNX-10: no block, a sleep, and eight groups per wake.

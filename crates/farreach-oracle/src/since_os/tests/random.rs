@@ -27,7 +27,7 @@ fn check(model: &impl Model, frames: u64, held: u64) {
     assert_eq!(used.len() as u64 + paging.frames.free() + held, frames);
 }
 
-fn step(model: &mut impl Model, dice: &mut Dice, processes: u32) {
+fn step(model: &mut (impl Model + ?Sized), dice: &mut Dice, processes: u32) {
     let process = 1 + dice.below(processes.into()) as u32;
     let first = dice.below(12) * 8 + dice.pick(&[0, 0, 0, 1, 5]);
     let range = first..first + dice.pick(&[1, 3, 8, 16, 32]);
@@ -234,4 +234,83 @@ fn os_mos_1_os_mos_2_random_programs() {
             all
         },
     );
+}
+
+/// OSC-5 e: with all that is new switched off, each is the same paging on demand.
+#[test]
+fn osc_5_all_off_is_all_the_same() {
+    let off = Khugepaged { pages_to_scan: 0, scan_sleep: 1, alloc_sleep: 1, max_ptes_none: 0, max_ptes_shared: 0 };
+    for seed in seeds(10) {
+        let all = || blocks(256);
+        let mode = Mode::Never;
+        let plain = solaris::PlainSolaris::new(solaris::Config { frames: all(), orders: vec![] });
+        let ranger = ranger::Config { frames: all(), mode, faults: vec![], order: 3, round: 3, period: u64::MAX };
+        let (util_threshold, fairness, adaptive, track_every, sampling) = (90, None, false, 0, false);
+        let ingens = ingens::Config {
+            frames: all(),
+            order: 3,
+            mode,
+            util_threshold,
+            promoter: off,
+            fairness,
+            adaptive,
+            track_every,
+            sampling,
+        };
+        let hawkeye = hawkeye::Config {
+            frames: all(),
+            memory: 256,
+            order: 3,
+            mode,
+            period: u64::MAX,
+            wait: 1,
+            bins: hawkeye::Bins::Fifty,
+            choice: hawkeye::Choice::Measured(0.02),
+            promoter: off,
+            zeroing: None,
+            bloat: None,
+        };
+        let trident = trident::Config {
+            frames: all(),
+            memory: 256,
+            giant: 5,
+            pmd: 3,
+            mode,
+            promoter: off,
+            max_none_giant: 0,
+            compaction: None,
+        };
+        let mut models: Vec<Box<dyn Model>> = vec![
+            Box::new(plain),
+            Box::new(tps::PlainTps::new(tps::Config { frames: all(), largest: 0, threshold: 100 })),
+            Box::new(ranger::PlainRanger::new(ranger)),
+            Box::new(ingens::PlainIngens::new(ingens)),
+            Box::new(hawkeye::PlainHawkEye::new(hawkeye)),
+            Box::new(trident::PlainTrident::new(trident)),
+        ];
+        let mut dice: Vec<Dice> = models.iter().map(|_| Dice::new(seed)).collect();
+        for _ in 0..150 {
+            for (model, dice) in models.iter_mut().zip(&mut dice) {
+                step(model.as_mut(), dice, 3);
+                assert_eq!(model.due(), u64::MAX);
+            }
+            let (first, others) = models.split_first().expect("there are six");
+            for other in others {
+                assert_eq!(other.paging().counts, first.paging().counts);
+                assert_eq!(other.paging().frames.free(), first.paging().frames.free());
+                for (process, space) in &first.paging().programs.spaces {
+                    let frames = |model: &dyn Model| {
+                        let table = &model.paging().programs.spaces[process].table;
+                        table.iter().map(|(page, entry)| (*page, entry.frame, entry.cow)).collect::<Vec<_>>()
+                    };
+                    assert_eq!(
+                        frames(other.as_ref()),
+                        frames(first.as_ref()),
+                        "process {process}, {}",
+                        space.table.len()
+                    );
+                }
+            }
+        }
+    }
 }
