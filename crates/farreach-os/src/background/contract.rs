@@ -27,6 +27,11 @@ pub trait Daemon: Send {
         let _ = (asid, range);
     }
 
+    /// A range is not memory of the process any more: unmapped, or moved away.
+    fn left(&mut self, asid: Asid, range: VpnRange) {
+        let _ = (asid, range);
+    }
+
     /// Other memory is free than before: after an event, a fault or a copy.
     fn memory_used(&mut self, os: &Os) {
         let _ = os;

@@ -174,6 +174,7 @@ impl Os {
     }
 
     pub(crate) fn unmap(&mut self, asid: Asid, range: VpnRange) {
+        self.tell_daemons(|daemon, _| daemon.left(asid, range));
         self.clear(asid, range);
         for region in self.take(asid, range) {
             self.forget_private(&region, false);

@@ -67,6 +67,7 @@ impl Os {
         }
         self.stale(asid, &moved);
         self.daemons_see_unmap(asid, from);
+        self.tell_daemons(|daemon, _| daemon.left(asid, from));
         self.ranges_unmapped(asid, from);
         for piece in self.take(asid, from) {
             let range = VpnRange { start: to(piece.range.start), pages: piece.range.pages };

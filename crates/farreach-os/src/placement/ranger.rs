@@ -300,6 +300,10 @@ impl Daemon for Defrag {
         self.due = now.saturating_add(self.period);
     }
 
+    fn left(&mut self, asid: Asid, range: VpnRange) {
+        self.ranges.retain(|(of, first), _| *of != asid || !range.contains(*first));
+    }
+
     fn ended(&mut self, asid: Asid) {
         self.ranges.retain(|(of, _), _| *of != asid);
     }

@@ -25,6 +25,9 @@ impl Os {
                 continue;
             }
             let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
+            if rule == SuperpageRule::InPlace && !self.lies_in_region(asid, vpn, group) {
+                return;
+            }
             if !self.is_full(asid, vpn, &entry, order, rule) || !self.alike(asid, group, rule) {
                 return;
             }
@@ -40,6 +43,11 @@ impl Os {
             self.memory.reservations.tally.promoted[size] += 1;
             self.change(asid, group, What::Promoted);
         }
+    }
+
+    /// Whether a group lies in the region of a page.
+    fn lies_in_region(&mut self, asid: Asid, vpn: Vpn, group: VpnRange) -> bool {
+        group.and(self.region(asid, vpn).range) == group
     }
 
     /// Whether the memory of a page is advised against superpages.

@@ -109,12 +109,12 @@ impl Random {
         let mut dice = Dice::new(seed);
         let (threshold, later, inactive) = (dice.pick(&[3, 5, 8]), dice.pick(&[true, false]), dice.pick(&[3, 10]));
         let keys = format!(
-            "fbr_pages=16,memory=16M,address_ordered=true,fbr_tick={},ticks_per_ms=1,qks_threshold={threshold},\
+            "fbr_pages=16,memory=8M,address_ordered=true,fbr_tick={},ticks_per_ms=1,qks_threshold={threshold},\
              qks_async={later},qks_inactive_ms={inactive}",
             u64::MAX
         );
         let threshold = threshold + u64::from(wrong);
-        let model = Quicksilver::new(Config { threshold, asynchronous: later, inactive }, 16, 4096);
+        let model = Quicksilver::new(Config { threshold, asynchronous: later, inactive }, 16, 2048);
         Random::new(os("quicksilver", &keys), Plain::Quicksilver(model), dice, vec![1, 16], u64::MAX)
     }
 
