@@ -114,7 +114,7 @@ impl PlainHawkEye {
         let lowest = usize::from(self.config.bins == Bins::Log2);
         let unseen = |bin: &Vec<u64>| bin.iter().copied().find(|first| !seen.contains(&(process, *first)));
         let bins = self.candidates[&process].iter().enumerate().skip(lowest);
-        bins.filter_map(|(bin, groups)| Some((bin, unseen(groups)?))).last()
+        bins.filter_map(|(bin, groups)| Some((bin, unseen(groups)?))).next_back()
     }
 
     /// HWE-4: the next group.
