@@ -31,7 +31,7 @@ const MACHINES: [&str; 4] = ["-m", "t94/single", "-m", "today/skylake"];
 
 #[test]
 fn a_program_is_looked_at_from_a_function_on_and_between_marks() {
-    let dir = Dir::new("pieces-of-a-program");
+    let dir = Dir::new();
     let pieces = program("pieces", &[]);
     let pieces = pieces.to_str().unwrap();
     let whole = dir.path("whole.frt");
@@ -111,7 +111,7 @@ fn skipping_warming_up_and_phases_are_exact_by_hand() {
 
 #[test]
 fn several_traces_take_turns_and_a_merged_trace_is_the_same() {
-    let dir = Dir::new("several-traces");
+    let dir = Dir::new();
     for (kernel, file) in [("gups", "a.frt"), ("kv", "b.frt")] {
         worked(&["workloads", kernel, "--trace", "-o", &dir.path(file), "--limit", "20k"]);
     }
