@@ -20,8 +20,18 @@ const SHAPES: [Shape; 2] = [
         shared: 1,
         populates: true,
         advises: 15,
+        alone: false,
     },
-    Shape { pages: 160, lengths: &[2, 3, 5, 16, 32], align: 1, in_a_row: 85, shared: 1, populates: true, advises: 15 },
+    Shape {
+        pages: 160,
+        lengths: &[2, 3, 5, 16, 32],
+        align: 1,
+        in_a_row: 85,
+        shared: 1,
+        populates: true,
+        advises: 15,
+        alone: false,
+    },
 ];
 const STEPS: usize = 800;
 const SEEDS: u64 = 5;
