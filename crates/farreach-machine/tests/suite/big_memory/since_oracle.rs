@@ -97,6 +97,12 @@ fn blocks(frames: u64) -> Frames {
     Frames::blocks(frames, |_| true, 11, true)
 }
 
+/// A mapping that replaces another one.
+fn replaces<M: Model>(model: &Named<M>, asid: Asid, op: &Op) -> bool {
+    let known = |page: u64| model.paging().page(asid.0, page).is_some();
+    matches!(op, Op::Map(of) if (of.start >> 12..(of.start + of.len) >> 12).any(known))
+}
+
 /// What the system keeps and the model gives up: reserved frames of pages that go while others of their mapping stay,
 /// and frames of pages that are dropped or moved.
 fn cuts(model: &Named<PlainTps>, asid: Asid, op: &Op) -> bool {
@@ -159,9 +165,11 @@ fn windows_pairs(seed: u64, frames: u64, keys: &str, request: Request, order: u3
     let model = || PlainWindows::new(windows::Config { frames: blocks(frames), order, request });
     let own = |model: &PlainWindows| vec![("large_requests", model.served), ("large_refused_memory", model.refused)];
     let aligned = Shape { align: 4, lengths: &[1, 4, 4, 8, 16, 40], advises: 40, ..LARGE };
-    // Nothing is requested of memory that is inaccessible, nor mapped by mremap in the model.
-    let skips = |_: &Named<PlainWindows>, _, op: &Op| match op {
+    // Nothing is requested of memory that is inaccessible, nor by mremap in the model; and there the frames of what a
+    // mapping replaces are free for it.
+    let skips = |model: &Named<PlainWindows>, asid: Asid, op: &Op| match op {
         Op::Remap { .. } => true,
+        Op::Map(_) if replaces(model, asid, op) => true,
         Op::Map(of) => of.prot == Prot::NONE,
         Op::Protect { prot, .. } => *prot == Prot::NONE,
         _ => false,
@@ -251,7 +259,7 @@ fn tri_follows_the_plain_model() {
             [happened(model), names.map(|name| counter(model, name)).to_vec()].concat()
         },
     );
-    assert!(found_out(|seed| trident_pairs(seed, 256, 20, 10)) >= 2, "the pause");
+    assert!(found_out(|seed| trident_pairs(seed, 256, 10_000, 10)) >= 1, "the pause");
     assert!(found_out(|seed| trident_pairs(seed, 4096, 200, 9)) >= 2, "pages that are missing");
 }
 
@@ -261,7 +269,9 @@ fn ranger_pairs(seed: u64, frames: u64, period: u64, round: u32) -> Vec<Of<Plain
     let frames = blocks(frames);
     let config = ranger::Config { frames, mode: Mode::Always, faults: vec![4], order: 4, round, period };
     let own = |model: &PlainRanger| model.own();
-    [LARGE, SMALL].map(|shape| pair(&keys, PlainRanger::new(config.clone()), own, seed, alone(shape))).into()
+    let model = || PlainRanger::new(config.clone());
+    // Memory that joins its neighbours is the same page to the model, though it was replaced.
+    [LARGE, SMALL].map(|shape| pair(&keys, model(), own, seed, alone(shape)).without(replaces)).into()
 }
 
 /// RNG-1 to RNG-4.
