@@ -48,7 +48,7 @@ fn what_cannot_be_recorded_is_refused_at_once() {
     let dir = Dir::new();
     let nothing = without_qemu(&dir);
     run(&["run", "--check", "all", "--", "true"]).bad(125, &["--check all needs --system"]);
-    run(&["run", "--from", "mark", "--", "true"]).bad(125, &["--system"]);
+    run(&["run", "--from", "mark", "--", "true"]).bad(125, &["--from mark: FARREACH_BEGIN()"]);
     run(&["run", "--system", "--from", "end", "--", "true"]).bad(125, &["'start', 'mark', or a whole number from 1"]);
     run(&["run", "--system", "--", "true"])
         .bad(125, &["qemu-system-x86_64, qemu-system-aarch64 or qemu-system-riscv64, not 'true'"]);

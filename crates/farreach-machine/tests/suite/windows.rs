@@ -158,7 +158,7 @@ fn what_cannot_be_sampled_is_refused_at_once() {
     for (machine, why) in [
         ("sv97/softvm", "machines with caches see every reference"),
         ("today/skylake:l2_replacement=opt", "must know all that comes"),
-        ("rmm15/range:range_feedback=true", "acts on the counters of the processor"),
+        ("rmm15/range:range_feedback=true", "acts on the counters or the walks of the processor"),
     ] {
         let error = refused(machine, true).unwrap_or_else(|| panic!("{machine} is not refused"));
         assert!(error.contains("--sample is not allowed") && error.contains(why), "{error}");

@@ -51,6 +51,8 @@ pub struct Cutter {
     count: u64,
     /// What of the limit is left behind that end.
     limit_left: u64,
+    /// Something was executed that counts.
+    counted: bool,
     /// Whether there was an instruction: until then references are counted.
     fetches: bool,
     skipped: u64,
@@ -117,6 +119,7 @@ impl Cutter {
             limit_left: piece.limit.unwrap_or(u64::MAX),
             fetches: false,
             skipped: 0,
+            counted: false,
             piece,
         };
         if cutter.until == 0 {
@@ -149,20 +152,24 @@ impl Cutter {
         let Piece { from, skip, warmup, .. } = &self.piece;
         let of = || if self.fetches { "instruction" } else { "reference" };
         let fail = |place: String, what| Err(Error::Trace { file: Error::STREAM.into(), place, what });
+        let nothing_simulated = || {
+            let what = format!("the run ended after {}; nothing was simulated", with_noun(self.skipped, of()));
+            fail(format!("--skip {skip}"), what)
+        };
         match self.stage {
             _ if !self.opened => {
                 let place = from.as_ref().expect("it waits for one");
                 fail(format!("--from {place}"), self.why_closed())
             }
-            Stage::Skip => {
-                let what = format!("the run ended after {}; nothing was simulated", with_noun(self.skipped, of()));
-                fail(format!("--skip {skip}"), what)
-            }
-            Stage::WarmUp => {
-                let what = format!("the run ended in it, after {}; nothing was counted", with_noun(self.count, of()));
+            // A run that ends where the next part would begin has none of it either.
+            Stage::Skip => nothing_simulated(),
+            Stage::Count if !self.counted && *skip > 0 && *warmup == 0 => nothing_simulated(),
+            Stage::WarmUp | Stage::Count if !self.counted && *warmup > 0 => {
+                let warm = if self.stage == Stage::WarmUp { self.count } else { *warmup };
+                let what = format!("the run ended in it, after {}; nothing was counted", with_noun(warm, of()));
                 fail(format!("--warmup {warmup}"), what)
             }
-            Stage::Count | Stage::Done => Ok(()),
+            Stage::WarmUp | Stage::Count | Stage::Done => Ok(()),
         }
     }
 
@@ -187,6 +194,7 @@ impl Cutter {
     /// The batch is invalid; the files of the program cannot be read.
     pub fn apply(&mut self, mut batch: Batch) -> Result<Batch> {
         if self.passes() {
+            self.counted |= batch.words.len() > batch.ops.len();
             return Ok(batch);
         }
         let asid = batch.asid;
@@ -225,6 +233,7 @@ impl Cutter {
             } else {
                 let unit = if instrs > 0 || self.fetches { instrs } else { executed(&words, at, end, known) };
                 self.count += unit;
+                self.counted |= self.stage == Stage::Count;
                 match self.stage {
                     Stage::Skip => self.skipped += unit,
                     _ if end > words.len() => return Err(broken(format!("block {id} is cut off"))),
@@ -286,6 +295,7 @@ impl Cutter {
                 }
                 _ => {
                     self.count += taken;
+                    self.counted |= self.stage == Stage::Count && to > at;
                     match (at, to) {
                         (0, to) if to == len => out.pass(place.clone()),
                         _ => self.parts.execute(id, block, addrs, at..to, out)?,

@@ -62,22 +62,41 @@ impl<'w> Out<'w> {
 pub struct Parts {
     made: HashMap<(u32, u32, u32), u32>,
     code: HashMap<u32, Arc<[u8]>>,
-    /// Ids of the stream are below this.
-    ids: u32,
+    /// The groups of [`GROUP`] ids of which the stream has some, as bits.
+    groups: u64,
+    /// The first id that was given to a part; the next ones are below it.
+    first: Option<u32>,
+}
+
+/// Ids in a group of them.
+const GROUP: u32 = MAX_BLOCKS / 64;
+
+/// The middle of the longest run of groups without ids: a stream may have been cut before, with ids of its own parts.
+fn middle(groups: u64) -> Option<u32> {
+    let is_free = |at: u32| at < 64 && groups >> at & 1 == 0;
+    let runs = (0..64).filter(|&at| is_free(at) && (at == 0 || !is_free(at - 1)));
+    let (len, from) = runs.map(|from| ((from..).take_while(|&at| is_free(at)).count() as u32, from)).max()?;
+    Some((from + len.div_ceil(2)) * GROUP - 1)
 }
 
 impl Parts {
     /// The stream has a block with this id.
     pub fn defined(&mut self, id: u32) -> Result<(), String> {
-        self.ids = self.ids.max(id.saturating_add(1));
-        self.check()
+        self.groups |= 1 << (id / GROUP).min(63);
+        match self.first {
+            Some(first) if id <= first && first - id < self.made.len() as u32 => Err(too_many()),
+            _ => Ok(()),
+        }
     }
 
-    fn check(&self) -> Result<(), String> {
-        if u64::from(self.ids) + self.made.len() as u64 > u64::from(MAX_BLOCKS) {
-            return Err(format!("more than {MAX_BLOCKS} blocks, with those that were cut"));
-        }
-        Ok(())
+    /// An id for the next part.
+    fn next_id(&mut self) -> Result<u32, String> {
+        let first = match self.first {
+            Some(first) => first,
+            None => *self.first.insert(middle(self.groups).ok_or_else(too_many)?),
+        };
+        let id = first.checked_sub(self.made.len() as u32).filter(|id| self.groups >> (id / GROUP) & 1 == 0);
+        id.ok_or_else(too_many)
     }
 
     /// The stream has the code of a block.
@@ -104,10 +123,13 @@ impl Parts {
                 (start as usize..end as usize, if start == 0 { 0 } else { behind(start) }..behind(end))
             }
         };
-        let known = self.made.len() as u32;
-        let part = *self.made.entry((id, start, end)).or_insert(MAX_BLOCKS - 1 - known);
-        if self.made.len() as u32 > known {
-            self.check()?;
+        let known = self.made.get(&(id, start, end)).copied();
+        let part = match known {
+            Some(part) => part,
+            None => self.next_id()?,
+        };
+        if known.is_none() {
+            self.made.insert((id, start, end), part);
             // Each reference has an address word of its own, since others may be in another part.
             let of =
                 |(word, r): (u32, &DataRef)| DataRef { after: r.after.saturating_sub(start), word, offset: 0, ..*r };
@@ -123,5 +145,30 @@ impl Parts {
         let addrs: Vec<u64> = block.refs[refs].iter().map(|r| r.address(addrs)).collect();
         out.push_block(part, &addrs);
         Ok(())
+    }
+}
+
+fn too_many() -> String {
+    format!("more than {MAX_BLOCKS} blocks, with those that were cut")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_parts_have_other_ids() {
+        assert_eq!(middle(0), Some(32 * GROUP - 1));
+        assert_eq!(middle(1), Some(33 * GROUP - 1));
+        // Those of a stream that was cut before, too.
+        assert_eq!(middle(1 | 1 << 32), Some(17 * GROUP - 1));
+        assert_eq!(middle(u64::MAX), None);
+        let mut parts = Parts::default();
+        parts.defined(7).unwrap();
+        let first = parts.next_id().unwrap();
+        parts.made.insert((7, 0, 1), first);
+        assert_eq!(parts.next_id(), Ok(first - 1));
+        assert!(parts.defined(first).is_err() && parts.defined(first - 1).is_ok());
+        assert!(parts.next_id().is_err(), "the stream has that group now");
     }
 }
