@@ -51,7 +51,7 @@ fn os_shd_6_superpages_are_one_mapping() {
     assert_eq!(flushes(out.machine(0)), [1, 4, 0, 0, 0, 0]);
 }
 
-/// OS-SHD-4 and claim H-OS-34: six processes switch on a core without a flush, seven with one at each turn.
+/// OS-SHD-4: six processes switch on a core without a flush, seven with one at each turn.
 #[test]
 fn os_shd_4_the_seventh_process_flushes() {
     let turns = |processes: u32| {

@@ -18,9 +18,9 @@ fn plan(pages: u64, whole: u64, interrupted: u64, broadcasts: u64) -> Plan {
     Plan { pages, whole, interrupted, broadcasts }
 }
 
-/// OS-SHD-4, SHD-a.
+/// OS-SHD-4, first example.
 #[test]
-fn shd_4_six_processes_switch_without_a_flush() {
+fn os_shd_4_six_processes_switch_without_a_flush() {
     let drops = |processes: u32, keys: &[(&str, &str)]| {
         let mut mechanism = mechanism("generations", 1, keys);
         let turns = (0..3).flat_map(|_| 0..processes);
@@ -36,9 +36,9 @@ fn shd_4_six_processes_switch_without_a_flush() {
     assert_eq!(drops, [nothing, nothing, of, nothing, AtSwitch::Space(Asid(2))]);
 }
 
-/// OS-SHD-1, SHD-b, SHD-c.
+/// OS-SHD-1, second and third example.
 #[test]
-fn shd_1_more_than_33_pages_drop_the_process() {
+fn os_shd_1_more_than_33_pages_drop_the_process() {
     let mut mechanism = mechanism("generations", 2, &[]);
     mechanism.switch(0, Asid(7));
     assert_eq!(mechanism.request(&pages(7, 33), 0), plan(1, 0, 0, 0));
@@ -56,9 +56,9 @@ fn shd_1_more_than_33_pages_drop_the_process() {
     assert_eq!(mechanism.switch(1, Asid(7)), AtSwitch::Nothing);
 }
 
-/// OS-SHD-3, the second part of SHD-b.
+/// OS-SHD-3, end of the second example.
 #[test]
-fn shd_3_lazy_cores_are_not_interrupted() {
+fn os_shd_3_lazy_cores_are_not_interrupted() {
     let mut mechanism = mechanism("generations", 2, &[("other_cores", "idle")]);
     mechanism.switch(1, Asid(7));
     mechanism.switch(0, Asid(7));
@@ -74,7 +74,7 @@ fn shd_3_lazy_cores_are_not_interrupted() {
 
 /// OS-SHD-8: an instruction for each page, below 512; ranges; ids that run out.
 #[test]
-fn shd_8_broadcasts_interrupt_no_core() {
+fn os_shd_8_broadcasts_interrupt_no_core() {
     let mut arm = mechanism("broadcast", 3, &[]);
     assert_eq!(arm.request(&pages(7, 511), 0), plan(0b111, 0, 0, 511));
     assert_eq!(arm.request(&pages(7, 512), 0), plan(0, 0b111, 0, 1));
@@ -92,7 +92,7 @@ fn shd_8_broadcasts_interrupt_no_core() {
 
 /// OS-SHD-9: looked at once in 32 flushes; from then on by broadcast, and no switch looks at generations.
 #[test]
-fn shd_9_a_process_of_four_cores_gets_a_global_id() {
+fn os_shd_9_a_process_of_four_cores_gets_a_global_id() {
     let mut amd = mechanism("global_ids", 5, &[]);
     (0..4).for_each(|core| _ = amd.switch(core, Asid(7)));
     for _ in 0..31 {
