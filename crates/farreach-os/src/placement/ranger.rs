@@ -222,14 +222,14 @@ impl Defrag {
             }
             next = pages.end();
             if let Some((first, before)) = fresh {
-                let new = Some(Anchor { vpn: Vpn(round(at.0)), pfn: Pfn(round(entry.pfn.0)) });
-                if new == before {
+                let new = Anchor { vpn: Vpn(round(at.0)), pfn: Pfn(round(entry.pfn.0)) };
+                if Some(new) == before {
                     self.tally.failed += pages.pages;
                     continue;
                 }
-                (anchor, fresh) = (new, None);
+                (anchor, fresh) = (Some(new), None);
                 let page = os.page_at(asid, first).expect("it is in the region");
-                self.ranges.insert((asid, first), Range { anchor: new.expect("just made"), page });
+                self.ranges.insert((asid, first), Range { anchor: new, page });
                 self.tally.ranges += 1;
             }
             let place = anchor.and_then(|anchor: Anchor| anchor.place(at));
