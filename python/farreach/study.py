@@ -131,9 +131,9 @@ def run(
             with the standard error of misses. Faults and memory are exact.
         start: begin where the program executes this function or address for the first time, such as "main" or 0x401000;
             "mark": the pieces alone that it marks.
-        skip: leave out so many instructions from there on; their events take place, their references do not.
-        warmup: simulate so many behind these, and do not count them; memory is that of all that is simulated.
-        every: divide what is counted into phases of so many: `Machine result.phases` in JSON.
+        skip: leave out this number of instructions from there on; their events take place, their references do not.
+        warmup: simulate this number behind these, and do not count them; memory is that of all that is simulated.
+        every: divide what is counted into phases of this length: `Machine result.phases` in JSON.
         cwd: directory in which the program starts.
         stdin: file that is its standard input.
         stdout: file that its standard output goes to.
@@ -183,7 +183,7 @@ def simulate(
             record batch, a frame, a `Batch`, or an iterable of these.
         machines: as for `run`; so are the other arguments.
         interleave: `trace` is a list of paths, kernels or `Trace`s, which run side by side on one machine, in time
-            slices of so many instructions.
+            slices of this number of instructions.
 
     Raises:
         MachineError: a machine is refused.

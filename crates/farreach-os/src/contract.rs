@@ -16,8 +16,8 @@ pub struct Change {
     pub flush: Flush,
 }
 
-/// What a request to drop translations tells beside their pages (OS-SHD-1, OS-SHD-2, OS-SHD-6). Where a change asks for none,
-/// this is the default.
+/// What a request to drop translations tells beside their pages (OS-SHD-1, OS-SHD-2, OS-SHD-6). Where a change asks for
+/// none, this is the default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flush {
     /// log2 of the base pages of the mappings, if they are alike; otherwise 0.

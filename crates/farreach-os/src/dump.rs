@@ -12,7 +12,7 @@
 //! A line `mapping` is a mapping of the process: first page, pages, protection and `p`rivate or `s`hared, page of the
 //! file at its start (0 if there is none), and the file, `heap`, `stack` or `anonymous`. The lines that follow are its
 //! present pages, in runs: first page, pages, first frame (`-` where it was not visible) and the size of the page table
-//! leaf. Numbers are hexadecimal. Everything is in ascending order. `#` begins a comment. [`foreign`] has what else is
+//! leaf. Numbers are hexadecimal. Everything is in ascending order. `#` begins a comment. `foreign` has what else is
 //! read.
 
 mod foreign;
@@ -93,8 +93,8 @@ impl Dump {
         if text.lines().next() != Some(HEAD) {
             let first: String = text.lines().next().unwrap_or_default().chars().take(60).collect();
             return Err(format!(
-                "line 1: '{first}': a mapping of this version begins with '{HEAD}'; v2p.textproto of drmemtrace and lists of page-types -l are \
-                 read, too"
+                "line 1: '{first}': a mapping of this version begins with '{HEAD}'; v2p.textproto of drmemtrace and \
+                 lists of page-types -l are read, too"
             ));
         }
         for (number, line) in text.lines().enumerate().skip(1) {

@@ -69,8 +69,8 @@ impl Os {
     }
 
     /// Clears the page table entries of a range and frees the frames that no other entry names. Returns the pages that
-    /// were mapped, with log2 of the base pages of their mappings, 0 if these differ. The caller has demoted superpages,
-    /// and reports the change.
+    /// were mapped, with log2 of the base pages of their mappings, 0 if these differ. The caller has demoted
+    /// superpages, and reports the change.
     pub(crate) fn unmap_range(&mut self, asid: Asid, range: VpnRange) -> Vec<(VpnRange, u8)> {
         self.ranges_unmapped(asid, range);
         let space = &mut self.spaces[asid.0 as usize];

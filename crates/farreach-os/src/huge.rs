@@ -11,8 +11,9 @@ use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::event::ThpRule;
 
 impl Os {
-    /// Serves a fault with the largest superpage that fits (LNX-2, LNX-3, SOL-1). Its aligned group lies inside a region, no page of it is mapped or has contents, and there is a free block for it. Shared memory that
-    /// has its superpage since a fault of another mapper gets that one.
+    /// Serves a fault with the largest superpage that fits (LNX-2, LNX-3, SOL-1). Its aligned group lies inside a
+    /// region, no page of it is mapped or has contents, and there is a free block for it. Shared memory that has its
+    /// superpage since a fault of another mapper gets that one.
     pub(super) fn superpage_fault(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
         let request = self.request_for(asid, vpn, region);
         let advice = self.huge_advice(asid, region);

@@ -23,8 +23,8 @@ impl Os {
         }
     }
 
-    /// A page is touched that is not mapped. Whether it is mapped now, because it was the first of a request that waited
-    /// for its touch (EGR-1). What is no longer there of the request, or in other regions, is not served.
+    /// A page is touched that is not mapped. Whether it is mapped now, because it was the first of a request that
+    /// waited for its touch (EGR-1). What is no longer there of the request, or in other regions, is not served.
     pub(super) fn request_touched(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
         let Some(range) = self.placement.request_at(asid, vpn) else { return false };
         self.ask(asid, range.and(region.range), Asking::Touch);

@@ -90,7 +90,8 @@ impl Cited {
         let when = if self.date.is_empty() { String::new() } else { format!(", {}", clean(&self.date)) };
         let mut out = format!("{} of {of}{when}. {}.\n", self.kind, self.note());
         out += &format!(
-            "The farreach developers: farreach, a laboratory for virtual-memory address translation, version {version}.\n"
+            "The farreach developers: farreach, a laboratory for virtual-memory address translation, version \
+             {version}.\n"
         );
         for paper in self.papers() {
             let Paper { authors, title, venue, year, .. } = paper;

@@ -15,14 +15,17 @@ pub(super) fn machines(result: &RunResult) -> impl Iterator<Item = &MachineResul
     result.machines.iter().filter(|machine| !machine.phases.is_empty())
 }
 
+/// What a column shows: its name, and the cell of a phase.
+type Column = (&'static str, fn(&Phase) -> String);
+
 /// A table with a row for each phase; nothing if the run has none.
 pub fn render(result: &RunResult, width: usize) -> String {
     let machines: Vec<&MachineResult> = machines(result).collect();
     let Some(first) = machines.first() else { return String::new() };
-    let columns: [(&str, &dyn Fn(&Phase) -> String); 3] = [
-        ("Misses", &|phase| count(phase.misses)),
-        ("Misses in a thousand lookups", &|phase| rate(per_thousand(phase))),
-        ("Resident at the end of the phase", &|phase| bytes(phase.resident_bytes)),
+    let columns: [Column; 3] = [
+        ("Misses", |phase| count(phase.misses)),
+        ("Misses in a thousand lookups", |phase| rate(per_thousand(phase))),
+        ("Resident at the end of the phase", |phase| bytes(phase.resident_bytes)),
     ];
     let mut out = String::new();
     for (name, cell) in columns {

@@ -145,7 +145,7 @@ impl Pass {
         }
     }
 
-    /// Feeds what is left of the program's batches until it ends or no more is wanted. Returns what cut them; nothing
+    /// Feeds the other batches of the program until it ends or no more is wanted. Returns what cut them; nothing
     /// if it was stopped.
     fn drive(
         &self,

@@ -99,7 +99,7 @@ fn said(piece: &Piece, header: &Header) -> Value {
     }
 }
 
-/// Writes several traces as one: in turn, in slices of so many instructions ([`Interleaved`]), or one after the other
+/// Writes several traces as one: in turn, in slices of instructions ([`Interleaved`]), or one after the other
 /// ([`Chain`]). The header has those of all, under `merged`.
 ///
 /// # Errors

@@ -2,8 +2,8 @@
 //!
 //! A slice is a number of instructions (of references, of a stream without fetches), and exact: see [`crate::cut`]. The
 //! order of turns is that of the sources. One that has ended leaves; what of its address spaces still runs then (of a
-//! trace that was cut, for instance) ends. A source with several processes has its slices for all of them, in which they
-//! run as they did. Machines with several cores give each thread a core of its own, as ever.
+//! trace that was cut, for instance) ends. A source with several processes has its slices for all of them, in which
+//! they run as they did. Machines with several cores give each thread a core of its own, as ever.
 //!
 //! Address spaces, blocks and process ids get new numbers, so that no two sources share one. Files are shared by their
 //! names, as they are by programs on one machine.

@@ -21,7 +21,8 @@ __all__ = ["Experiment", "ProgramLike", "SweptLike", "load"]
 #: More points than this are refused, unless `most_points` allows them: each takes some kilobytes here.
 MOST_POINTS = 100_000
 _MACHINE_KEYS = {"name", "grid", "list", "sample", "sample_seed", "where"}
-_TOP_KEYS = {"name", "program", "machine", "seeds", "limits", "from", "skip", "warmup", "sample", "search", "most_points"}
+_PIECE_KEYS = {"limits", "from", "skip", "warmup", "sample"}
+_TOP_KEYS = {"name", "program", "machine", "seeds", "search", "most_points"} | _PIECE_KEYS
 
 #: What a sweep takes for a program: a path or an address of a trace, `workload:NAME`, or a table as in the TOML.
 ProgramLike = Union[PathLike, Trace, Mapping[str, Any]]

@@ -122,7 +122,7 @@ pub fn store(
     if piece != Piece::default() {
         header.more.insert("piece".into(), serde_json::to_value(&piece)?);
     }
-    // With several coders only what is in the file is known to have been recorded, too little to tell what is left.
+    // With several coders only what is in the file is known to be recorded, too little to tell the time to the limit.
     let coders = if limit.is_some() { 1 } else { coders() };
     let mut writer = TraceWriter::create_on(output, header, coders)?;
     let mut cutter = Cutter::new(piece);

@@ -157,8 +157,8 @@ fn what_is_no_trace_is_refused() {
     farreach(["sim", &dir.path("missing")]).bad(1, &["missing: No such file"]);
     file(b" L 1000,4\n");
     farreach(["sim", &dir.path("")]).bad(1, &["x: byte 0", "no drmemtrace trace", "folder"]);
-    let formats = "frt, lackey, drmemtrace, pinatrace, dramsim, execlog, perf, gem5, cvp, champsim, cloudsuite, parquet, \
-                   text";
+    let formats = "frt, lackey, drmemtrace, pinatrace, dramsim, execlog, perf, gem5, cvp, champsim, cloudsuite, \
+                   parquet, text";
     farreach(["sim", &file(b" L 1000,4\n"), "--format", "champ"]).bad(2, &["champ", formats]);
     farreach(["sim", &file(b" L 1000,4\n"), "--format", "frt"]).bad(1, &["x"]);
     fed(["sim", "-"], b"garbage\n").bad(1, &["standard input", "garbage"]);

@@ -72,8 +72,8 @@ fn os_shd_4_the_seventh_process_flushes() {
     assert!(flushes >= 4 * 7 && misses >= 4 * 7 - 1, "{flushes} flushes, {misses} misses more");
 }
 
-/// With one core, one process and no limit nothing is new. With several cores nothing that is dropped late is ever used:
-/// debug builds compare each translation with the page table (XC-3), with and without shortcuts.
+/// With one core, one process and no limit nothing is new. With several cores nothing that is dropped late is ever
+/// used: debug builds compare each translation with the page table (XC-3), with and without shortcuts.
 #[test]
 fn os_shd_what_is_dropped_late_is_not_used() {
     let small = "l1d=4K:8,l1i=4K:4,l2=4K:16,memory=64M";

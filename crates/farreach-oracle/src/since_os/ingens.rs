@@ -7,11 +7,12 @@
 //!   does not wait twice. A group that was promoted counts as queued.
 //! * ON-42 A group from the queue or of a scan costs its pages of the budget (LNX-11), of one wake together. While
 //!   groups wait, the promoter wakes again at once; a lack of blocks ends its wake, and it sleeps for `alloc_sleep`,
-//!   or until a group is queued. A group that was looked at does not wait any more, whatever came of it.
+//!   or until a group is queued. A group that was looked at does not wait any more, with any outcome.
 //! * ON-43 A group is promoted if its weight has the threshold of now, and LNX-12 holds but for `max_ptes_none`.
 //! * ON-44 Without fairness the scan is that of LNX-11. With it, after the queue and after the end of each process,
 //!   that of the largest metric is next, the first in the ring of equal ones, none twice in a wake; each process has a
-//!   cursor. What it wants are its private pages, of no file, in superpages, rounded down; huge pages held are its superpages.
+//!   cursor. What it wants are its private pages, of no file, in superpages, rounded down; huge pages held are its
+//!   superpages.
 //! * ON-45 A history is that of an entry for private memory, of no file: of a superpage or of a base page, by process
 //!   and first page. It begins with 0, and F with 0; an entry that is not there any more, of another size or with
 //!   another frame, has none. Division is that of C. Whether an entry is hot is said by the looks before.

@@ -10,7 +10,7 @@
 //!   shared: no frame of the group has two entries. Fully empty groups do not qualify, as they have no A.
 //! * ON-54 A block of TRI-3 is an aligned group of 1 GB of frames. Unmovable is a frame that is neither free nor of a
 //!   page of memory without the kernel's. A block is of movable type if some page in it can be moved. Ties: the lowest.
-//! * ON-55 A source is tried when a round chooses it, and not again for `pause`, whatever came of it. Pages move in the
+//! * ON-55 A source is tried when a round chooses it, and not again for `pause`, with any outcome. Pages move in the
 //!   order of their frames, a superpage as a whole; a page goes to the lowest free frames of the first destination that
 //!   has room for it. Destinations are in the order that they have when the round begins, without the source and
 //!   without blocks that are free as a whole. Without room the round ends, and what was moved stays there.

@@ -7,8 +7,8 @@
 //! * A group is queued once: when it reaches the threshold, and again only after it lost a page or was found below. It
 //!   is in the queue once at a time.
 //! * A page has its mark if the group could be a superpage at the fault.
-//! * A queued group costs as much of the budget as one that is found by scanning (LNX-11). As long as groups wait in the
-//!   queue, the promoter wakes again at once, unless there is no block.
+//! * A queued group costs as much of the budget as one that is found by scanning (LNX-11). As long as groups wait in
+//!   the queue, the promoter wakes again at once, unless there is no block.
 //! * With fairness, the process is chosen again after each superpage, and one that was looked at to its end has had its
 //!   turn in this wake. Of equal ones the first that faulted comes first.
 //! * What a process wants are its pages of private anonymous memory, in superpages, rounded down.

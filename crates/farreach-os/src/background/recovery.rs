@@ -3,8 +3,8 @@
 //! zeros themselves is not known.
 //!
 //! Where the rules are silent: it works as soon as memory is short, before anything else that is due, and looks again
-//! after each event, fault and round of promotion. Nothing measures the overhead of a process, so they come by number. A
-//! page that another process shares stays. After each superpage it looks whether enough is free.
+//! after each event, fault and round of promotion. Nothing measures the overhead of a process, so they come by number.
+//! A page that another process shares stays. After each superpage it looks whether enough is free.
 
 use crate::os::Os;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
@@ -21,7 +21,7 @@ pub(crate) struct Recovery {
     recovered: u64,
 }
 
-/// Frames to recover, of so many of which these are free (HWE-7).
+/// Frames to recover: `free` of `total` frames are free (HWE-7).
 fn target(total: u64, free: u64, start: u64, end: u64) -> u64 {
     if free < total * start / 100 { (total * end / 100).saturating_sub(free) } else { 0 }
 }

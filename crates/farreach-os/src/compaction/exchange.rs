@@ -5,8 +5,8 @@ use crate::os::Os;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 
 impl Os {
-    /// Unshared pages in consecutive frames, at most a superpage, take the frames from `to` on, which hold as many pages
-    /// of another place, or those of other programs (`None`). These take their frames.
+    /// Unshared pages in consecutive frames, at most a superpage, take the frames from `to` on, which hold as many
+    /// pages of another place, or those of other programs (`None`). These take their frames.
     pub(crate) fn exchange(&mut self, asid: Asid, pages: VpnRange, with: Option<(Asid, Vpn)>, to: Pfn) {
         let from = self.spaces[asid.0 as usize].table.get(pages.start).expect("only mapped pages are moved").pfn;
         for i in 0..pages.pages {

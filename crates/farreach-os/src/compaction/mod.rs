@@ -1,6 +1,6 @@
 //! Compaction (F-14, RMM15-31, DS13-13): pages are copied elsewhere, so that free memory lies together. On demand,
-//! until one block is free, or in the background, when free memory is fragmented. A way to do it is one file here, after
-//! the contract in [`contract`], and one line in [`WAYS`]. [`mover`] moves the pages.
+//! until one block is free, or in the background, when free memory is fragmented. A way to do it is one file here,
+//! after the contract in [`contract`], and one line in [`WAYS`]. [`mover`] moves the pages.
 
 pub(crate) mod contract;
 mod direct;

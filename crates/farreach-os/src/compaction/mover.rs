@@ -2,8 +2,8 @@
 //! memory. One empties blocks, the other fills free frames of the blocks that stay.
 //!
 //! Which blocks these are, and in which order, is said by the [way](super::contract::Way). In a *sweep* both go by
-//! address: everything movable goes up, so that memory below becomes free. Otherwise a block that cannot be emptied as a
-//! whole is left alone, or as soon as that is found.
+//! address: everything movable goes up, so that memory below becomes free. Otherwise a block that cannot be emptied as
+//! a whole is left alone, or as soon as that is found.
 //!
 //! An *extent* moves as a whole: a range (RMM15-1), a superpage, or one page. So compaction never splits contiguous
 //! memory. These stay where they are: extents larger than a block; pages that are mapped more than once, or not at all;

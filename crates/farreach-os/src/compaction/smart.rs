@@ -1,6 +1,6 @@
-//! Smart compaction (TRI-3; Ram and others, MICRO 2021): the large block with the most free frames is emptied into those
-//! with the fewest, so that little is copied. A block takes part if it has a page that can move. Pages that cannot are
-//! found when their turn comes: the run ends there, and the block is left alone for a while (OAMB-13).
+//! Smart compaction (TRI-3; Ram and others, MICRO 2021): the large block with the most free frames is emptied into
+//! those with the fewest, so that little is copied. A block takes part if it has a page that can move. Pages that
+//! cannot are found when their turn comes: the run ends there, and the block is left alone for a while (OAMB-13).
 
 use super::contract::{CompactionKind, Layout, Survey, Way, When};
 use super::direct::fewest;

@@ -1,8 +1,8 @@
 //! Mappings as other tools write them: pages and frames by address, without names of what is mapped.
 //!
 //! * `v2p.textproto` of drmemtrace: `page_size`, then a `virtual_address` and a `physical_address` for each page.
-//! * The list of `page-types -p PID -l`, a tool of Linux that reads `/proc/PID/pagemap`: page, frame and number of pages
-//!   in hexadecimal, and flags.
+//! * The list of `page-types -p PID -l`, a tool of Linux that reads `/proc/PID/pagemap`: page, frame and number of
+//!   pages in hexadecimal, and flags.
 //!
 //! Pages that follow each other are one mapping, which is anonymous and allows everything. So they are found by their
 //! addresses in a trace that says nothing of mappings.

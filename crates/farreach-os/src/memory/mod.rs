@@ -157,7 +157,7 @@ impl Memory {
         true
     }
 
-    /// Breaks up the reservations that got no page for so many milliseconds (QKS-2).
+    /// Breaks up the reservations that got no page for this number of milliseconds (QKS-2).
     pub fn break_inactive(&mut self, ms: u64, inactive: u64) {
         for (first, frames) in self.reservations.break_inactive(ms, inactive) {
             self.alloc.free_run(Pfn(first), frames);

@@ -115,8 +115,8 @@ pub trait Placement: Send {
         Effort::Configured
     }
 
-    /// log2 of the pages of the parts into which a superpage of `2^order` is split. Such parts are copied whole when one
-    /// is made of them (TRI-2).
+    /// log2 of the pages of the parts into which a superpage of `2^order` is split. Such parts are copied whole when
+    /// one is made of them (TRI-2).
     fn split_into(&self, order: u32) -> u32 {
         let _ = order;
         0
@@ -259,7 +259,7 @@ impl SuperpageRule {
 pub enum Filling {
     /// This share of its pages was asked for; the largest such group is filled.
     Share(f64),
-    /// So many pages of the reservation are in use.
+    /// This number of pages of the reservation is in use.
     Pages {
         /// How many.
         least: u64,

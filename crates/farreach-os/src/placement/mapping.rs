@@ -68,9 +68,9 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     let name = params.text(FILE.name);
     if name.is_empty() {
         return Err(
-            "placement = mapping needs mapping = FILE, a dump that `farreach contiguity --dump FILE` wrote, or v2p.textproto \
-             of drmemtrace, or a list of page-types -l"
-                .to_owned()
+            "placement = mapping needs mapping = FILE, a dump that `farreach contiguity --dump FILE` wrote, or \
+             v2p.textproto of drmemtrace, or a list of page-types -l"
+                .to_owned(),
         );
     }
     if params.page_shift() != BASE_SHIFT {

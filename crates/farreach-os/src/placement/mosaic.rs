@@ -1,7 +1,7 @@
 //! Mosaic allocation (OS-MOS; Gosakan and others, ASPLOS 2023): a page may lie in few places, so that a few bits of an
-//! entry say where. Frames are in buckets with a front and a back part. A page hashes to one bucket's front part, and, if
-//! that is full, to the back parts of some buckets, of which it takes the emptiest. Nothing is evicted: a page without a
-//! free place is refused, though other frames are free.
+//! entry say where. Frames are in buckets with a front and a back part. A page hashes to one bucket's front part, and,
+//! if that is full, to the back parts of some buckets, of which it takes the emptiest. Nothing is evicted: a page
+//! without a free place is refused, though other frames are free.
 
 use super::contract::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
@@ -149,8 +149,8 @@ impl Placement for Mosaic {
     fn why_full(&self) -> Option<String> {
         let full_at = self.full_at? as f64 / 10_000.0;
         Some(format!(
-            "the page conflicts with others, all of its places are taken; the first conflict came with {full_at:.2} % of \
-             memory in use"
+            "the page conflicts with others, all of its places are taken; the first conflict came with {full_at:.2} % \
+             of memory in use"
         ))
     }
 

@@ -1,6 +1,6 @@
-//! FreeBSD's reservations, prepared early (QKS; Zhu and others, ATC 2020): once some pages of a reservation are in use, the
-//! rest is filled with zeros in bulk, and all of it is a superpage. Reservations that get no pages any more are broken up
-//! after a while. What is freed of a superpage stays reserved until then (QKS-3), as FreeBSD's rules have it.
+//! FreeBSD's reservations, prepared early (QKS; Zhu and others, ATC 2020): once some pages of a reservation are in use,
+//! the rest is filled with zeros in bulk, and all of it is a superpage. Reservations that get no pages any more are
+//! broken up after a while. What is freed of a superpage stays reserved until then (QKS-3), as FreeBSD's rules have it.
 
 use super::contract::{Filling, FrameRequest, Placement, PlacementKind, SuperpageRule};
 use super::freebsd::{FreeBsd, PAGES, TICK};
@@ -22,7 +22,8 @@ const LATER: Key = Key {
     name: "qks_async",
     default: "false",
     allowed: Allowed::Flag,
-    about: "it is filled in the next millisecond, in the background, not by the fault (QKS-1; then qks_threshold = 256)",
+    about: "it is filled in the next millisecond, in the background, not by the fault (QKS-1; then qks_threshold = \
+            256)",
 };
 const INACTIVE: Key = Key {
     name: "qks_inactive_ms",

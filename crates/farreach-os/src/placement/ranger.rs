@@ -1,6 +1,6 @@
 //! Translation Ranger (RNG; Yan and others, ISCA 2019) over transparent huge pages: a daemon moves the pages of each
-//! region to frames that follow each other from an anchor on. A frame that is in use is exchanged, so that no free memory
-//! is needed.
+//! region to frames that follow each other from an anchor on. A frame that is in use is exchanged, so that no free
+//! memory is needed.
 //!
 //! Where the rules are silent:
 //!

@@ -1,5 +1,5 @@
-//! Multiple page sizes as in Solaris (SOL; MPSS): a segment has a preferred size, by advice or automatically, and a fault
-//! brings in the largest size up to it for which there is a free page. Nothing is collapsed later.
+//! Multiple page sizes as in Solaris (SOL; MPSS): a segment has a preferred size, by advice or automatically, and a
+//! fault brings in the largest size up to it for which there is a free page. Nothing is collapsed later.
 //!
 //! The preferred size is the largest of the list: a group lies inside its segment, so a smaller segment has a smaller
 //! one. A superpage of which a part is unmapped or protected becomes base pages (SOL-2).
@@ -22,7 +22,8 @@ const AUTO: Key = Key {
     name: "sol_auto",
     default: "heap+stack+text",
     allowed: Allowed::Texts,
-    about: "segments that have superpages without advice: heap, stack, text (code of files), anon (other private memory)",
+    about: "segments that have superpages without advice: heap, stack, text (code of files), anon (other private \
+            memory)",
 };
 
 /// Registry entry.

@@ -1,5 +1,5 @@
-//! Tailored page sizes (OS-TPS; Guvenilir and Patt, ISCA 2020): superpages of every power of two up to a largest one. The
-//! first touch holds back the largest aligned block that the request around the page has room for; groups become
+//! Tailored page sizes (OS-TPS; Guvenilir and Patt, ISCA 2020): superpages of every power of two up to a largest one.
+//! The first touch holds back the largest aligned block that the request around the page has room for; groups become
 //! superpages order by order, and are split by halving.
 
 use super::cap::ALLOCATOR;
@@ -19,9 +19,9 @@ const THRESHOLD: Key = Key {
     name: "tps_threshold",
     default: "1.0",
     allowed: Allowed::Number { min: 0.0, max: 1.0 },
-    about: "share of a group's pages that faults must bring in before the rest is zeroed and all of it is promoted, the \
-            largest such group (OS-TPS-2); 1.0: order by order when both halves are there; tried order by order, 0.51 \
-            to 0.99 would have no effect",
+    about: "share of a group's pages that faults must bring in before the rest is zeroed and all of it is promoted, \
+            the largest such group (OS-TPS-2); 1.0: order by order when both halves are there; tried order by order, \
+            0.51 to 0.99 would have no effect",
 };
 pub(super) const MAX_ORDER: Key = Key {
     name: "max_order",

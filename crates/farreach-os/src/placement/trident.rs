@@ -1,5 +1,5 @@
-//! Pages of 1 GB as Trident makes them (TRI; Ram and others, MICRO 2021): a fault brings in 1 GB, else 2 MB, else a base
-//! page; khugepaged tries 1 GB before 2 MB, and memory is compacted such that little is copied for a block of 1 GB
+//! Pages of 1 GB as Trident makes them (TRI; Ram and others, MICRO 2021): a fault brings in 1 GB, else 2 MB, else a
+//! base page; khugepaged tries 1 GB before 2 MB, and memory is compacted such that little is copied for a block of 1 GB
 //! (`compaction = smart`). Exchanges of a guest with its host (TRI-4) need both systems, and are not there.
 
 use super::cap::ALLOCATOR;

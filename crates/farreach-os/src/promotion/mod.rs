@@ -139,8 +139,8 @@ impl Os {
         while self.split(asid, vpn) {}
     }
 
-    /// Splits the superpage around a page into those of the next smaller size that the policy has (NAV-8, OS-TPS-3), else into
-    /// base pages. False if there is none.
+    /// Splits the superpage around a page into those of the next smaller size that the policy has (NAV-8, OS-TPS-3),
+    /// else into base pages. False if there is none.
     pub(crate) fn split(&mut self, asid: Asid, vpn: Vpn) -> bool {
         let order = match self.space(asid).table.get(vpn) {
             Some(e) if e.order > 0 => u32::from(e.order),

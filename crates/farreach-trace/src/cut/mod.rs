@@ -9,11 +9,11 @@
 //!   ends. [`Boundary::Phase`] stands behind each [`Piece::every`] instructions of that last part.
 //! * The unit is the instruction; in a stream without instruction fetches, the reference, as for `--limit` everywhere.
 //!   A boundary lies behind the references of an instruction and before the next fetch. It is exact: a block in which
-//!   it lies is executed as two, which are defined where they are first needed ([`parts`]). References without a fetch,
+//!   it lies is executed as two, which are defined where they are first needed (`parts`). References without a fetch,
 //!   such as the rest of an instruction that faulted, go with what comes behind the boundary; and what a block does
 //!   before its first fetch goes with that.
 //!
-//! Ids of such blocks begin at the largest that there may be, and go down.
+//! Ids of such blocks are in a part of the numbers of which the stream has used none, and go down from its middle.
 
 mod parts;
 mod piece;
@@ -188,7 +188,7 @@ impl Cutter {
         self.open && matches!(self.gates, Gates::None) && self.stage == Stage::Count && self.until == u64::MAX
     }
 
-    /// What is left of a batch.
+    /// The part of a batch that stays.
     ///
     /// # Errors
     /// The batch is invalid; the files of the program cannot be read.
@@ -352,14 +352,12 @@ impl Cutter {
     /// Follows an event, which passes in any case.
     fn op(&mut self, asid: Asid, op: &Op) -> std::result::Result<(), String> {
         match op {
-            Op::Define { id, block } => {
-                if self.blocks.get(*id).is_none() {
-                    block.validate().map_err(|why| format!("block {id}: {why}"))?;
-                    self.parts.defined(*id)?;
-                    let gates = self.gates_at(block);
-                    self.blocks.insert(*id, Known { block: Arc::clone(block), gates });
-                    self.ids.push(*id);
-                }
+            Op::Define { id, block } if self.blocks.get(*id).is_none() => {
+                block.validate().map_err(|why| format!("block {id}: {why}"))?;
+                self.parts.defined(*id)?;
+                let gates = self.gates_at(block);
+                self.blocks.insert(*id, Known { block: Arc::clone(block), gates });
+                self.ids.push(*id);
             }
             Op::Code { id, bytes } => {
                 self.parts.code(*id, bytes);

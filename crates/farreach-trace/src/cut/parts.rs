@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What is left of a batch. Words that stand together are copied together, and not at all if all of them pass.
+/// The part of a batch that stays. Words that stand together are copied together, and not at all if all of them pass.
 pub struct Out<'w> {
     from: &'w [u64],
     words: Vec<u64>,

@@ -12,16 +12,16 @@ pub struct Piece {
     /// Where it begins; at the beginning if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Place>,
-    /// So many are left out.
+    /// Units that are left out.
     #[serde(skip_serializing_if = "is_zero")]
     pub skip: u64,
-    /// So many behind them warm up what simulates, and are not counted.
+    /// Units behind them that warm up what simulates, and are not counted.
     #[serde(skip_serializing_if = "is_zero")]
     pub warmup: u64,
-    /// So many behind these are counted, then it ends.
+    /// Units behind these that are counted; then it ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// What is counted is divided into phases of so many.
+    /// Units of a phase, into which what is counted is divided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Pieces of runs: is what is left exactly what a plain model leaves, reference by reference?
+//! Pieces of runs: are they what a plain model leaves, reference by reference?
 
 use farreach_trace::{Cut, Interleaved, Piece, Place, check, generate};
 use farreach_types::addr::Asid;
@@ -26,7 +26,7 @@ impl Source for Batches {
 }
 
 fn source(batches: &[Batch]) -> Batches {
-    Batches(batches.to_vec().into_iter())
+    Batches(Vec::from(batches).into_iter())
 }
 
 fn drain(mut source: impl Source) -> Vec<Batch> {
@@ -286,7 +286,7 @@ fn what_is_left_is_what_a_plain_model_leaves() {
                 assert!(says, "{why}: {skipped} were skipped");
                 assert!(["--skip", "--warmup", "--from"].iter().any(|option| why.contains(option)), "{why}");
             }
-            // What is left is a stream like any other.
+            // A piece is a stream like any other.
             left.iter_mut().for_each(without_boundaries);
             let report = check(&mut source(&left)).unwrap();
             assert_eq!(report.violation, None, "seed {seed}, {piece:?}");
@@ -364,7 +364,7 @@ fn marked_pieces_are_what_is_executed_between_the_marks() {
     let mut without = batch.clone();
     without.words.retain(|word| word & OP_BIT == 0 || *word < OP_BIT | 3);
     let why = |batch: &Batch, piece: &Piece| {
-        let mut cut = Cut::new(source(&[batch.clone()]), piece.clone());
+        let mut cut = Cut::new(source(std::slice::from_ref(batch)), piece.clone());
         cut.next_batch().unwrap();
         cut.next_batch().unwrap_err().to_string()
     };

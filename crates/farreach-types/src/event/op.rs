@@ -203,7 +203,7 @@ pub enum Op {
         /// Thread number inside its process.
         thread: u32,
     },
-    /// A part of the run ends here. Whoever cuts a stream into parts puts it there on its way to machines: it is
+    /// A part of the run ends here. The cutter of a stream puts it there on its way to machines: it is
     /// nothing of a program, and no file has it.
     Boundary(Boundary),
     /// An event of a whole system.

@@ -1,5 +1,5 @@
-//! Policies that look at accessed bits against plain models: Ingens and HawkEye, page by page, with everything that they
-//! count and when they work. Some touches are walks; with exact bits, all of them count.
+//! Policies that look at accessed bits against plain models: Ingens and HawkEye, page by page, with everything that
+//! they count and when they work. Some touches are walks; with exact bits, all of them count.
 
 use super::plain::{Paged, Pair, agree};
 use super::programs::Shape;

@@ -163,7 +163,7 @@ fn hwe_6_zeroing_ahead() {
     map_as(&mut model, 1, 100..101, Backing::File { path, offset: 0 });
     load(&mut model, 1, 100..101);
     assert_eq!((frame(&model, 1, 100), model.zeroed_frames()), (Some(32), 8));
-    // What is left of its block is not zeroed, and the smallest that there is: it costs a page.
+    // The rest of its block is not zeroed, and the smallest that there is: it costs a page.
     map(&mut model, 2, 200..201);
     store(&mut model, 2, 200..201);
     assert_eq!((frame(&model, 2, 200), model.paging().counts.zeroed_pages), (Some(33), 9));

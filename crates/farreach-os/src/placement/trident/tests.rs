@@ -62,7 +62,8 @@ fn base_pages(os: &mut Os, first: u64, pages: u64) {
     os.check();
 }
 
-/// TRI-2: 1 GB first, at an aligned place inside the region, of superpages and pages; the smaller ones are copied whole.
+/// TRI-2: 1 GB first, at an aligned place inside the region, of superpages and pages; the smaller ones are copied
+/// whole.
 #[test]
 fn tri_2_khugepaged_tries_the_large_page_first() {
     let mut os = hand("memory=512K");

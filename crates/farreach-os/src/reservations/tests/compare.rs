@@ -104,7 +104,8 @@ impl Random {
         Random::new(os("freebsd", &keys), Plain::FreeBsd(FreeBsd::new(pages, frames)), dice, vec![1, pages], tick)
     }
 
-    /// In memory that is never short: the model moves reservations in the queue by the same clock that breaks idle ones.
+    /// In memory that is never short: the model moves reservations in the queue by the same clock that breaks idle
+    /// ones.
     fn quicksilver(seed: u64, wrong: bool) -> Random {
         let mut dice = Dice::new(seed);
         let (threshold, later, inactive) = (dice.pick(&[3, 5, 8]), dice.pick(&[true, false]), dice.pick(&[3, 10]));

@@ -1,5 +1,5 @@
-//! Arm (OS-SHD-8): the core that changes a mapping tells all others by instruction, and interrupts none. Process ids are
-//! given to processes, not to cores: a switch drops nothing, until all ids are in use.
+//! Arm (OS-SHD-8): the core that changes a mapping tells all others by instruction, and interrupts none. Process ids
+//! are given to processes, not to cores: a switch drops nothing, until all ids are in use.
 
 use super::{AtSwitch, BROADCAST_CYCLES, CoreSet, ENTRY_CYCLES, Listed, Mechanism, Plan, SPACE_CYCLES};
 use crate::tlb::contract::FlushRequest;

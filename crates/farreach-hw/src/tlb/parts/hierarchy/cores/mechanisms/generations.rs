@@ -1,6 +1,6 @@
-//! Linux on x86 (OS-SHD-1 to OS-SHD-4). Each address space has a generation, which every request raises; each core has a few
-//! slots with process ids, and remembers for each which generation its entries have reached. A core that does not have
-//! the space loaded is not interrupted: it compares generations when it takes the space up again.
+//! Linux on x86 (OS-SHD-1 to OS-SHD-4). Each address space has a generation, which every request raises; each core has
+//! a few slots with process ids, and remembers for each which generation its entries have reached. A core that does not
+//! have the space loaded is not interrupted: it compares generations when it takes the space up again.
 
 use super::{AtSwitch, BROADCAST_CYCLES, ENTRY_CYCLES, Listed, Mechanism, Plan, SPACE_CYCLES};
 use crate::tlb::contract::FlushRequest;

@@ -1,5 +1,6 @@
-//! AMD with INVLPGB, as Linux uses it (OS-SHD-9): a process that runs on several cores at a flush gets an id that is the
-//! same on all cores, and is flushed by broadcast from then on. All others are flushed as in [`super::generations`].
+//! AMD with INVLPGB, as Linux uses it (OS-SHD-9): a process that runs on several cores at a flush gets an id that is
+//! the same on all cores, and is flushed by broadcast from then on. All others are flushed as in
+//! [`super::generations`].
 
 use super::generations::{CEILING, Generations, OTHER_CORES, SLOTS};
 use super::{AtSwitch, BROADCAST_CYCLES, CoreSet, ENTRY_CYCLES, Listed, Mechanism, Plan, SPACE_CYCLES};
