@@ -37,20 +37,25 @@ pub(super) fn combined(a: &Value, b: &Value, how: &dyn Fn(u64, u64) -> u64) -> V
 }
 
 /// Numbers that are no counts but say how much there is, or was at most: of parts
-/// ([`farreach_types::counts::Parts`]), of operating systems and of virtual caches.
+/// ([`farreach_types::counts::Parts`]), of operating systems and of virtual caches. So do all whose names end in
+/// `_at_end` or `_at_most`.
 const LEVELS: [&str; 11] = [
     "resident",
     "table_bytes",
     "table_bytes_most",
     "largest_fault_pages",
     "populated_never_used",
-    "deferred_pages_at_most",
-    "deferred_pages_at_end",
+    "first_conflict_ppm",
+    "zero_unknown",
     "partpop",
     "partpop_unused",
     "fullpop",
     "most_write_backs",
 ];
+
+fn is_level(name: &str) -> bool {
+    LEVELS.contains(&name) || ["_at_end", "_at_most"].iter().any(|end| name.ends_with(end))
+}
 
 /// Levels are those of now, which are exact: they are not scaled, and no differences.
 pub(super) fn with_levels(mut counts: Value, now: &Value) -> Value {
@@ -58,7 +63,7 @@ pub(super) fn with_levels(mut counts: Value, now: &Value) -> Value {
         for (key, value) in all.iter_mut() {
             let now = now.get(key).unwrap_or(&Value::Null);
             // A part that has nothing now is not there.
-            *value = match LEVELS.contains(&key.as_str()) {
+            *value = match is_level(key) {
                 true => now.as_u64().unwrap_or(0).into(),
                 false => with_levels(value.take(), now),
             };

@@ -46,7 +46,7 @@ fn presets() -> Vec<&'static str> {
 
 /// Every number that is no amount, by its path. Numbers of 0 need not be there.
 fn numbers(path: &str, value: &Value, all: &mut BTreeMap<String, u64>) {
-    const AMOUNTS: [&str; 11] = [
+    const AMOUNTS: [&str; 14] = [
         "resident",
         "table_bytes",
         "table_bytes_most",
@@ -58,6 +58,9 @@ fn numbers(path: &str, value: &Value, all: &mut BTreeMap<String, u64>) {
         "partpop_unused",
         "fullpop",
         "most_write_backs",
+        "first_conflict_ppm",
+        "tracker_idle_superpages_at_end",
+        "zero_unknown",
     ];
     match value {
         Value::Object(fields) => {

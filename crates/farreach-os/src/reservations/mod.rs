@@ -269,7 +269,7 @@ impl Reservations {
         free
     }
 
-    /// It is this late. Breaks up those that are not full, and whose last page came `inactive` ms ago or earlier (QKS-2).
+    /// It is this late. Breaks up those that are not full, and whose last page came `inactive` ms ago (QKS-2).
     /// Returns what becomes free memory.
     pub fn break_inactive(&mut self, ms: u64, inactive: u64) -> Vec<(u64, u64)> {
         self.ms = ms;

@@ -2,34 +2,14 @@
 //! huge pages from a pool with and without rounding. The model knows the frame of every page.
 
 use super::plain::{Paged, agree};
-use super::programs::Shape;
+use super::programs::{LARGE, SMALL, Shape};
 use farreach_oracle::frames::Frames;
 use farreach_oracle::huge::{Background, Config, From, PlainHuge, Shared};
 use farreach_oracle::paging::{Counts, Model};
 
-/// Large pieces, and small ones that come one after the other.
-const SHAPES: [Shape; 2] = [
-    Shape {
-        pages: 640,
-        lengths: &[1, 3, 8, 16, 40, 90],
-        align: 16,
-        in_a_row: 85,
-        shared: 1,
-        populates: true,
-        advises: 0,
-        alone: false,
-    },
-    Shape {
-        pages: 160,
-        lengths: &[1, 1, 2, 3, 5, 16],
-        align: 1,
-        in_a_row: 85,
-        shared: 1,
-        populates: true,
-        advises: 0,
-        alone: false,
-    },
-];
+/// Without advice.
+const SHAPES: [Shape; 2] =
+    [Shape { advises: 0, ..LARGE }, Shape { lengths: &[1, 1, 2, 3, 5, 16], advises: 0, ..SMALL }];
 
 fn follows(keys: &str, config: &Config, streams: u64, happened: impl Fn(&Counts) -> Vec<u64>) {
     let pair = |seed, shape| Paged::new(keys, PlainHuge::new(config.clone()), (seed, shape), |_, _, _, _| {});

@@ -2,36 +2,14 @@
 //! knows the frame of every page, when khugepaged wakes, and what the policy counts itself.
 
 use super::plain::{Paged, Pair, agree};
-use super::programs::Shape;
+use super::programs::{LARGE, SMALL, Shape};
 use farreach_oracle::frames::Frames;
 use farreach_oracle::linux::Mode::{self, Always, Madvise, Never};
 use farreach_oracle::linux::{Config, Khugepaged, PlainLinux};
 use farreach_oracle::paging::Model;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Large pieces, and small ones that come one after the other.
-const SHAPES: [Shape; 2] = [
-    Shape {
-        pages: 640,
-        lengths: &[1, 3, 8, 16, 40, 90],
-        align: 16,
-        in_a_row: 85,
-        shared: 1,
-        populates: true,
-        advises: 15,
-        alone: false,
-    },
-    Shape {
-        pages: 160,
-        lengths: &[2, 3, 5, 16, 32],
-        align: 1,
-        in_a_row: 85,
-        shared: 1,
-        populates: true,
-        advises: 15,
-        alone: false,
-    },
-];
+const SHAPES: [Shape; 2] = [LARGE, SMALL];
 
 /// In all of them: compaction is not of this model, nor faults of files.
 const KEYS: &str = "placement=linux,address_ordered=true,defrag=never,khugepaged_defrag=false,fault_around=4K,\

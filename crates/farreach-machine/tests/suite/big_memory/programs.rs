@@ -36,6 +36,20 @@ pub struct Shape {
     pub alone: bool,
 }
 
+/// Large pieces.
+pub const LARGE: Shape = Shape {
+    pages: 640,
+    lengths: &[1, 3, 8, 16, 40, 90],
+    align: 16,
+    in_a_row: 85,
+    shared: 1,
+    populates: true,
+    advises: 15,
+    alone: false,
+};
+/// Small ones that come one after the other.
+pub const SMALL: Shape = Shape { pages: 160, lengths: &[2, 3, 5, 16, 32], align: 1, ..LARGE };
+
 pub struct Programs {
     pub dice: Dice,
     pub live: Vec<Asid>,

@@ -2,7 +2,7 @@
 //! The models know the frame of every page, when daemons work, and what the policies count themselves.
 
 use super::plain::{Paged, Pair, agree};
-use super::programs::Shape;
+use super::programs::{self, Shape};
 use farreach_oracle::frames::Frames;
 use farreach_oracle::linux::{Khugepaged, Mode};
 use farreach_oracle::paging::{Full, Model, Paging};
@@ -15,18 +15,9 @@ use farreach_types::addr::Asid;
 use farreach_types::event::{Advice, Kind, Op, Prot};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Large pieces, and small ones that come one after the other.
-const LARGE: Shape = Shape {
-    pages: 640,
-    lengths: &[1, 3, 8, 16, 40, 90],
-    align: 16,
-    in_a_row: 85,
-    shared: 0,
-    populates: true,
-    advises: 15,
-    alone: false,
-};
-const SMALL: Shape = Shape { pages: 160, lengths: &[2, 3, 5, 16, 32], align: 1, ..LARGE };
+/// Without shared memory.
+const LARGE: Shape = Shape { shared: 0, ..programs::LARGE };
+const SMALL: Shape = Shape { shared: 0, ..programs::SMALL };
 
 /// One process with private memory.
 fn alone(shape: Shape) -> Shape {

@@ -2,7 +2,7 @@
 //! they count and when they work. Some touches are walks; with exact bits, all of them count.
 
 use super::plain::{Paged, Pair, agree};
-use super::programs::Shape;
+use super::programs::{LARGE, SMALL, Shape};
 use farreach_oracle::frames::Frames;
 use farreach_oracle::linux::{Khugepaged, Mode};
 use farreach_oracle::paging::Model;
@@ -11,28 +11,7 @@ use farreach_oracle::since_os::ingens::{self, PlainIngens};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-const SHAPES: [Shape; 2] = [
-    Shape {
-        pages: 640,
-        lengths: &[1, 3, 8, 16, 40, 90],
-        align: 16,
-        in_a_row: 85,
-        shared: 1,
-        populates: true,
-        advises: 15,
-        alone: false,
-    },
-    Shape {
-        pages: 160,
-        lengths: &[2, 3, 5, 16, 32],
-        align: 1,
-        in_a_row: 85,
-        shared: 1,
-        populates: true,
-        advises: 15,
-        alone: false,
-    },
-];
+const SHAPES: [Shape; 2] = [LARGE, SMALL];
 const STEPS: usize = 800;
 const SEEDS: u64 = 5;
 /// Of a hundred touches, those that are walks.
