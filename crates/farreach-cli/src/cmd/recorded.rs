@@ -111,10 +111,11 @@ impl Recorded {
         program::check(command)?;
         let mut facts = Vec::new();
         let options = if system.system {
+            let begin = system.begin()?;
             let arch = qemu::arch_of(Path::new(&command[0]))?;
             facts.push(("arch", arch.name().to_owned()));
             plugin_dir(None)?;
-            Some(system.check.options(system.begin()?, Options::default()))
+            Some(system.check.options(begin, Options::default()))
         } else {
             ensure!(system.check.check == Check::Pages, "--check all needs --system: it compares with QEMU");
             None

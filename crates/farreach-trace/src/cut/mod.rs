@@ -13,7 +13,7 @@
 //!   such as the rest of an instruction that faulted, go with what comes behind the boundary; and what a block does
 //!   before its first fetch goes with that.
 //!
-//! Ids of such blocks are in a part of the numbers of which the stream has used none, and go down from its middle.
+//! Ids of such blocks begin at the largest that there may be, and go down.
 
 mod parts;
 mod piece;
@@ -193,11 +193,18 @@ impl Cutter {
     /// # Errors
     /// The batch is invalid; the files of the program cannot be read.
     pub fn apply(&mut self, mut batch: Batch) -> Result<Batch> {
+        let asid = batch.asid;
         if self.passes() {
             self.counted |= batch.words.len() > batch.ops.len();
-            return Ok(batch);
+            // New blocks may have the ids of parts.
+            let blocks = batch.ops.iter().filter(|op| !self.parts.is_empty() && op.is_definition());
+            let blocks: Vec<Op> = blocks.cloned().collect();
+            let broken = |what| Error::Trace { file: Error::STREAM.into(), place: "definitions".into(), what };
+            blocks.iter().try_for_each(|op| self.op(asid, op).map_err(broken))?;
+            if !self.parts.renames() {
+                return Ok(batch);
+            }
         }
-        let asid = batch.asid;
         let words = std::mem::take(&mut batch.words);
         let mut out = Out::new(&words, std::mem::take(&mut batch.ops));
         let mut at = 0;
@@ -212,7 +219,10 @@ impl Cutter {
                 let index = (word & !OP_BIT) as usize;
                 let op = out.ops.get(index).ok_or_else(|| broken(format!("event {index} of {}", out.ops.len())))?;
                 self.op(asid, op).map_err(broken)?;
-                out.pass(at..at + 1);
+                match self.renamed(op) {
+                    Some(op) => out.push_op(op),
+                    None => out.pass(at..at + 1),
+                }
                 at += 1;
                 continue;
             }
@@ -237,6 +247,7 @@ impl Cutter {
                 match self.stage {
                     Stage::Skip => self.skipped += unit,
                     _ if end > words.len() => return Err(broken(format!("block {id} is cut off"))),
+                    _ if self.parts.name(id) != id => out.push_block(self.parts.name(id), &words[at + 1..end]),
                     _ => out.pass(at..end),
                 }
             }
@@ -297,8 +308,12 @@ impl Cutter {
                     self.count += taken;
                     self.counted |= self.stage == Stage::Count && to > at;
                     match (at, to) {
-                        (0, to) if to == len => out.pass(place.clone()),
-                        _ => self.parts.execute(id, block, addrs, at..to, out)?,
+                        (0, to) if to == len && self.parts.name(id) == id => out.pass(place.clone()),
+                        (0, to) if to == len => out.push_block(self.parts.name(id), addrs),
+                        _ => {
+                            let used = |id| self.blocks.get(id).is_some();
+                            self.parts.execute(id, block, addrs, at..to, used, out)?;
+                        }
                     }
                 }
             }
@@ -349,12 +364,25 @@ impl Cutter {
         }
     }
 
+    /// A definition of a block that has another id now.
+    fn renamed(&self, op: &Op) -> Option<Op> {
+        match op {
+            Op::Define { id, block } if self.parts.name(*id) != *id => {
+                Some(Op::Define { id: self.parts.name(*id), block: Arc::clone(block) })
+            }
+            Op::Code { id, bytes } if self.parts.name(*id) != *id => {
+                Some(Op::Code { id: self.parts.name(*id), bytes: Arc::clone(bytes) })
+            }
+            _ => None,
+        }
+    }
+
     /// Follows an event, which passes in any case.
     fn op(&mut self, asid: Asid, op: &Op) -> std::result::Result<(), String> {
         match op {
             Op::Define { id, block } if self.blocks.get(*id).is_none() => {
                 block.validate().map_err(|why| format!("block {id}: {why}"))?;
-                self.parts.defined(*id)?;
+                self.parts.defined(*id, |id| self.blocks.get(id).is_some())?;
                 let gates = self.gates_at(block);
                 self.blocks.insert(*id, Known { block: Arc::clone(block), gates });
                 self.ids.push(*id);

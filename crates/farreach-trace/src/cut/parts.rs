@@ -1,7 +1,7 @@
 //! Blocks that are executed in parts, and the words of a batch that pass.
 
 use farreach_types::event::{Batch, Block, DataRef, MAX_BLOCKS, OP_BIT, Op};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -43,7 +43,8 @@ impl<'w> Out<'w> {
         self.ops.push(op);
     }
 
-    fn push_block(&mut self, id: u32, addrs: &[u64]) {
+    /// An execution that the batch does not have.
+    pub fn push_block(&mut self, id: u32, addrs: &[u64]) {
         self.copy();
         let mut one = Batch::default();
         one.push_block(id, addrs);
@@ -57,46 +58,63 @@ impl<'w> Out<'w> {
     }
 }
 
-/// Parts of blocks, by block and positions.
-#[derive(Default)]
+/// Parts of blocks, by block and positions. Their ids begin at the largest that there may be, and go down. A stream that
+/// was cut before has blocks with such ids, too; one that is defined when a part has its id gets another one.
 pub struct Parts {
     made: HashMap<(u32, u32, u32), u32>,
     code: HashMap<u32, Arc<[u8]>>,
-    /// The groups of [`GROUP`] ids of which the stream has some, as bits.
-    groups: u64,
-    /// The first id that was given to a part; the next ones are below it.
-    first: Option<u32>,
+    /// The ids that were given away.
+    given: HashSet<u32>,
+    /// Blocks of the stream that have another id now.
+    renamed: HashMap<u32, u32>,
+    /// Ids from here on were given away, or are the stream's.
+    next: u32,
 }
 
-/// Ids in a group of them.
-const GROUP: u32 = MAX_BLOCKS / 64;
-
-/// The middle of the longest run of groups without ids: a stream may have been cut before, with ids of its own parts.
-fn middle(groups: u64) -> Option<u32> {
-    let is_free = |at: u32| at < 64 && groups >> at & 1 == 0;
-    let runs = (0..64).filter(|&at| is_free(at) && (at == 0 || !is_free(at - 1)));
-    let (len, from) = runs.map(|from| ((from..).take_while(|&at| is_free(at)).count() as u32, from)).max()?;
-    Some((from + len.div_ceil(2)) * GROUP - 1)
+impl Default for Parts {
+    fn default() -> Parts {
+        Parts {
+            made: HashMap::new(),
+            code: HashMap::new(),
+            given: HashSet::new(),
+            renamed: HashMap::new(),
+            next: MAX_BLOCKS,
+        }
+    }
 }
 
 impl Parts {
-    /// The stream has a block with this id.
-    pub fn defined(&mut self, id: u32) -> Result<(), String> {
-        self.groups |= 1 << (id / GROUP).min(63);
-        match self.first {
-            Some(first) if id <= first && first - id < self.made.len() as u32 => Err(too_many()),
-            _ => Ok(()),
-        }
+    /// Whether no id was given away.
+    pub fn is_empty(&self) -> bool {
+        self.given.is_empty()
     }
 
-    /// An id for the next part.
-    fn next_id(&mut self) -> Result<u32, String> {
-        let first = match self.first {
-            Some(first) => first,
-            None => *self.first.insert(middle(self.groups).ok_or_else(too_many)?),
-        };
-        let id = first.checked_sub(self.made.len() as u32).filter(|id| self.groups >> (id / GROUP) & 1 == 0);
-        id.ok_or_else(too_many)
+    /// Whether blocks of the stream have other ids now.
+    pub fn renames(&self) -> bool {
+        !self.renamed.is_empty()
+    }
+
+    /// The id of a block of the stream.
+    #[inline]
+    pub fn name(&self, id: u32) -> u32 {
+        if self.renamed.is_empty() { id } else { self.renamed.get(&id).copied().unwrap_or(id) }
+    }
+
+    /// The stream has a new block with this id. `used`: whether it had a block with an id before.
+    pub fn defined(&mut self, id: u32, used: impl Fn(u32) -> bool) -> Result<(), String> {
+        if self.given.contains(&id) {
+            let new = self.next_id(used)?;
+            self.renamed.insert(id, new);
+        }
+        Ok(())
+    }
+
+    fn next_id(&mut self, used: impl Fn(u32) -> bool) -> Result<u32, String> {
+        let id = (0..self.next).rev().find(|id| !used(*id));
+        let id = id.ok_or_else(|| format!("more than {MAX_BLOCKS} blocks, with those that were cut"))?;
+        self.next = id;
+        self.given.insert(id);
+        Ok(id)
     }
 
     /// The stream has the code of a block.
@@ -112,6 +130,7 @@ impl Parts {
         block: &Block,
         addrs: &[u64],
         range: Range<u32>,
+        used: impl Fn(u32) -> bool,
         out: &mut Out,
     ) -> Result<(), String> {
         let Range { start, end } = range;
@@ -126,7 +145,7 @@ impl Parts {
         let known = self.made.get(&(id, start, end)).copied();
         let part = match known {
             Some(part) => part,
-            None => self.next_id()?,
+            None => self.next_id(used)?,
         };
         if known.is_none() {
             self.made.insert((id, start, end), part);
@@ -148,27 +167,22 @@ impl Parts {
     }
 }
 
-fn too_many() -> String {
-    format!("more than {MAX_BLOCKS} blocks, with those that were cut")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_parts_have_other_ids() {
-        assert_eq!(middle(0), Some(32 * GROUP - 1));
-        assert_eq!(middle(1), Some(33 * GROUP - 1));
-        // Those of a stream that was cut before, too.
-        assert_eq!(middle(1 | 1 << 32), Some(17 * GROUP - 1));
-        assert_eq!(middle(u64::MAX), None);
+    fn parts_and_blocks_have_ids_of_their_own() {
         let mut parts = Parts::default();
-        parts.defined(7).unwrap();
-        let first = parts.next_id().unwrap();
-        parts.made.insert((7, 0, 1), first);
-        assert_eq!(parts.next_id(), Ok(first - 1));
-        assert!(parts.defined(first).is_err() && parts.defined(first - 1).is_ok());
-        assert!(parts.next_id().is_err(), "the stream has that group now");
+        // A stream that was cut before, whose first part is known.
+        let used = |id: u32| [0, 1, MAX_BLOCKS - 1].contains(&id);
+        assert_eq!(parts.next_id(used), Ok(MAX_BLOCKS - 2));
+        assert!(!parts.renames() && !parts.is_empty());
+        // Its second part comes later.
+        parts.defined(MAX_BLOCKS - 2, used).unwrap();
+        let now = [0, MAX_BLOCKS - 1, MAX_BLOCKS - 2].map(|id| parts.name(id));
+        assert_eq!(now, [0, MAX_BLOCKS - 1, MAX_BLOCKS - 3]);
+        assert_eq!(parts.next_id(used), Ok(MAX_BLOCKS - 4));
+        assert!(parts.next_id(|_| true).unwrap_err().contains("blocks, with those that were cut"));
     }
 }

@@ -89,8 +89,8 @@ impl Symbols {
         };
         let like = did_you_mean(&self.name, self.others.iter().map(String::as_str));
         format!(
-            "no function of this name is in the symbols of {} that the run maps{not_read}{like}",
-            with_noun(read as u64, "program or library")
+            "no function of this name is in the symbols of {} with code that the run maps{not_read}{like}",
+            with_noun(read as u64, "file")
         )
     }
 }

@@ -256,43 +256,55 @@ fn without_boundaries(batch: &mut Batch) {
     batch.words = words;
 }
 
+/// A piece of a stream, as the plain model has it, and why it never came.
+fn cut(whole: &[Batch], piece: &Piece, what: &str) -> (Vec<Batch>, Option<String>) {
+    let (expected, skipped) = Model::of(piece, &steps(whole));
+    let mut cut = Cut::new(source(whole), piece.clone());
+    let mut piece_of = Vec::new();
+    let end = loop {
+        match cut.next_batch() {
+            Ok(Some(batch)) => piece_of.push(batch),
+            Ok(None) => break None,
+            Err(why) => break Some(why.to_string()),
+        }
+    };
+    assert_eq!(plain(steps(&piece_of)), plain(expected), "{what}, {piece:?}");
+    if let Some(why) = &end {
+        let says = if why.contains("--skip") { why.contains(&format!("after {skipped} ")) } else { true };
+        assert!(says, "{why}: {skipped} were skipped");
+        assert!(["--skip", "--warmup", "--from"].iter().any(|option| why.contains(option)), "{why}");
+    }
+    // A piece is a stream like any other.
+    piece_of.iter_mut().for_each(without_boundaries);
+    let report = check(&mut source(&piece_of)).unwrap();
+    assert_eq!(report.violation, None, "{what}, {piece:?}");
+    (piece_of, end)
+}
+
 #[test]
-fn what_is_left_is_what_a_plain_model_leaves() {
-    let (mut cut_blocks, mut never) = (0, 0);
+fn pieces_are_those_of_a_plain_model() {
+    let (mut cut_blocks, mut never, mut again) = (0, 0, 0);
     for seed in 0..300 {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let mut whole = drain(generate::program(seed, 60));
         if seed % 5 == 4 {
             whole = without_fetches(&whole);
         }
-        let all = steps(&whole);
         for _ in 0..6 {
-            let piece = random_piece(&mut rng, &all);
-            let (expected, skipped) = Model::of(&piece, &all);
-            let mut cut = Cut::new(source(&whole), piece.clone());
-            let mut left = Vec::new();
-            let end = loop {
-                match cut.next_batch() {
-                    Ok(Some(batch)) => left.push(batch),
-                    Ok(None) => break None,
-                    Err(why) => break Some(why.to_string()),
-                }
-            };
-            assert_eq!(plain(steps(&left)), plain(expected), "seed {seed}, {piece:?}");
-            cut_blocks += left.iter().flat_map(|batch| &batch.ops).filter(|op| op.is_definition()).count();
-            if let Some(why) = end {
-                never += 1;
-                let says = if why.contains("--skip") { why.contains(&format!("after {skipped} ")) } else { true };
-                assert!(says, "{why}: {skipped} were skipped");
-                assert!(["--skip", "--warmup", "--from"].iter().any(|option| why.contains(option)), "{why}");
+            let piece = random_piece(&mut rng, &steps(&whole));
+            let (once, end) = cut(&whole, &piece, &format!("seed {seed}"));
+            cut_blocks += once.iter().flat_map(|batch| &batch.ops).filter(|op| op.is_definition()).count();
+            never += usize::from(end.is_some());
+            // Its blocks have ids that parts of a piece of it would have had, too.
+            let accesses = steps(&once);
+            if accesses.len() > 40 {
+                let (twice, _) = cut(&once, &random_piece(&mut rng, &accesses), &format!("seed {seed}, again"));
+                again += usize::from(!twice.is_empty());
             }
-            // A piece is a stream like any other.
-            left.iter_mut().for_each(without_boundaries);
-            let report = check(&mut source(&left)).unwrap();
-            assert_eq!(report.violation, None, "seed {seed}, {piece:?}");
         }
     }
     assert!(cut_blocks > 1000 && never > 20, "{cut_blocks} definitions, {never} pieces that never came");
+    assert!(again > 200, "{again} pieces of pieces");
 }
 
 /// A block with a mark of a begin behind its first instruction, and one of an end before its last.
