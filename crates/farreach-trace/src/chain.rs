@@ -2,7 +2,7 @@
 
 use farreach_types::addr::Asid;
 use farreach_types::error::{Error, Result};
-use farreach_types::event::{Batch, Blocks, End, OP_BIT, Op, Source};
+use farreach_types::event::{Batch, Blocks, ById, End, MAX_BLOCKS, OP_BIT, Op, Source, block_id, block_word};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -13,9 +13,10 @@ pub struct Chain {
     sources: Vec<Box<dyn Source + Send>>,
     /// Blocks of the current source, under their own numbers.
     blocks: Blocks,
-    /// Added to the numbers of address spaces and blocks of the current source.
+    /// Their numbers in the stream. A source that was cut has numbers up to the largest, so that they are dealt out anew.
+    ids: ById<u32>,
+    /// Added to the numbers of address spaces of the current source.
     spaces: u32,
-    ids: u32,
     /// First numbers that are not in use.
     next_space: u32,
     next_id: u32,
@@ -31,8 +32,8 @@ impl Chain {
         Chain {
             sources,
             blocks: Blocks::default(),
+            ids: ById::default(),
             spaces: 0,
-            ids: 0,
             next_space: 0,
             next_id: 0,
             alive: BTreeSet::new(),
@@ -62,9 +63,10 @@ impl Chain {
             let word = batch.words[at];
             if word & OP_BIT == 0 {
                 let (_, addrs) = self.blocks.execution(&batch.words, at).map_err(|why| broken(at, why.to_string()))?;
-                let next = at + 1 + addrs.len();
-                batch.words[at] = word + u64::from(self.ids);
-                at = next;
+                let many = addrs.len();
+                let id = self.ids.get(block_id(word)).expect("it was defined");
+                batch.words[at] = block_word(*id, many);
+                at += 1 + many;
                 continue;
             }
             let op = usize::try_from(word & !OP_BIT).ok().and_then(|i| batch.ops.get_mut(i));
@@ -74,10 +76,21 @@ impl Chain {
                     self.blocks
                         .define(*id, &Arc::clone(block))
                         .map_err(|why| broken(at, format!("block {id}: {why}")))?;
-                    *id += self.ids;
-                    self.next_id = self.next_id.max(*id + 1);
+                    let known = self.ids.get(*id).copied();
+                    let new = known.unwrap_or(self.next_id);
+                    if new >= MAX_BLOCKS {
+                        return Err(broken(at, format!("more than {MAX_BLOCKS} blocks in all programs")));
+                    }
+                    if known.is_none() {
+                        self.next_id += 1;
+                        self.ids.insert(*id, new);
+                    }
+                    *id = new;
                 }
-                Op::Code { id, .. } => *id += self.ids,
+                Op::Code { id, .. } => {
+                    let known = self.ids.get(*id);
+                    *id = *known.ok_or_else(|| broken(at, format!("code of block {id}, which was never defined")))?;
+                }
                 Op::Start { parent, .. } => {
                     *parent = parent.map(|p| Asid(self.spaces + p.0));
                     self.alive.insert(batch.asid);
@@ -118,7 +131,7 @@ impl Source for Chain {
             // The last source is not ended: a chain of one source is that source.
             self.sources.pop();
             self.over = true;
-            (self.spaces, self.ids, self.blocks) = (self.next_space, self.next_id, Blocks::default());
+            (self.spaces, self.ids, self.blocks) = (self.next_space, ById::default(), Blocks::default());
         }
         Ok(None)
     }
@@ -176,6 +189,24 @@ mod tests {
     }
 
     const LOAD: DataRef = DataRef::new(0, Kind::Load, 8, 0);
+
+    /// A source that was cut has a block with the largest number that there may be.
+    #[test]
+    fn numbers_are_dealt_out_anew() {
+        struct Last(bool);
+        impl Source for Last {
+            fn next_batch(&mut self) -> Result<Option<Batch>> {
+                let id = MAX_BLOCKS - 1;
+                let mut batch = Batch::new(Asid(0));
+                batch.push_op(Op::Define { id, block: Arc::new(Block { instrs: [].into(), refs: [LOAD].into() }) });
+                batch.push_block(id, &[0x2000]);
+                Ok(std::mem::take(&mut self.0).then_some(batch))
+            }
+        }
+        let mut chain = Chain::new(vec![Box::new(Last(true)), Box::new(Silent(true)), Box::new(Last(true))]);
+        let addresses: Vec<_> = accesses(&mut chain).into_iter().map(|access| access.addr).collect();
+        assert_eq!(addresses, [0x2000, 0x1000, 0x2000]);
+    }
 
     #[test]
     fn what_never_started_ends_too() {
