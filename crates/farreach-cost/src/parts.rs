@@ -11,6 +11,7 @@ use farreach_hw::cache::levels;
 use farreach_hw::system::{counting, walks};
 use farreach_hw::tlb::additions::{BACKGROUND_WEIGHT, Counter};
 use farreach_hw::tlb::cores::mechanisms::PART as SHOOTDOWN;
+use farreach_hw::tlb::numa;
 use farreach_types::counts::{Answered, LedgerLine, PartCounts, TlbCounts};
 use farreach_types::params::Params;
 
@@ -57,19 +58,28 @@ fn sum(counts: &TlbCounts, params: &Params, which: impl Fn(&str) -> bool) -> f64
     parts.map(|(name, part)| cycles_of(name, part, params).iter().sum::<f64>()).sum()
 }
 
-/// Cycles of walks, but those of a radix tree: of another page table, of both sides of Midgard.
+/// Parts that are work of the operating system.
+const OF_SYSTEM: [&str; 2] = [SHOOTDOWN, numa::COPIES];
+
+/// Whether what a part costs belongs to walks.
+fn is_of_walks(name: &str, params: &Params) -> bool {
+    walks(name, params) || name == numa::READS
+}
+
+/// Cycles of walks, but the fixed ones of a radix tree: of another page table, of both sides of Midgard, of references
+/// to other nodes of memory.
 pub(super) fn table_cycles(counts: &TlbCounts, params: &Params) -> f64 {
-    sum(counts, params, |name| walks(name, params))
+    sum(counts, params, |name| is_of_walks(name, params))
 }
 
 /// Cycles of the additions, and of a second level that counts by itself.
 pub(super) fn addition_cycles(counts: &TlbCounts, params: &Params) -> f64 {
-    sum(counts, params, |name| !walks(name, params) && name != SHOOTDOWN)
+    sum(counts, params, |name| !is_of_walks(name, params) && !OF_SYSTEM.contains(&name))
 }
 
-/// Cycles of the operating system for shootdowns, without interrupts (OSC-4).
+/// Cycles of the operating system for shootdowns, without interrupts, and for copies of page tables (OSC-4).
 pub(super) fn flush_cycles(counts: &TlbCounts, params: &Params) -> f64 {
-    sum(counts, params, |name| name == SHOOTDOWN)
+    sum(counts, params, |name| OF_SYSTEM.contains(&name))
 }
 
 /// Cycles of walks for which the program did not wait, since an addition predicted the translation (SPT-4) or read

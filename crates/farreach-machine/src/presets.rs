@@ -189,6 +189,9 @@ pub const PRESETS: &[Preset] = presets![
     "since-os/pcid",
     "since-os/tlbi",
     "since-os/invlpgb",
+    "since-os/numa",
+    "since-os/mitosis",
+    "since-os/numapte",
 ];
 
 /// The group of all presets.

@@ -3,7 +3,7 @@
 use super::hardware::{KIND, SPLIT};
 use farreach_cost as cost;
 use farreach_hw::system::SYSTEMS;
-use farreach_hw::tlb::{DESIGNS, additions, cores, policies, second_levels, tables};
+use farreach_hw::tlb::{DESIGNS, additions, cores, numa, policies, second_levels, tables};
 use farreach_os as os;
 use farreach_types::params::Key;
 
@@ -52,6 +52,9 @@ pub fn reference() -> Vec<PartKeys> {
     let mechanisms = cores::mechanisms::MECHANISMS.iter();
     let key = &cores::mechanisms::SHOOTDOWN;
     parts.extend(mechanisms.map(|m| choice("Shootdowns of a hierarchy", key, m.name, m.about, m.keys)));
+    let placements = numa::PLACEMENTS.iter();
+    let key = &numa::NUMA_TABLES;
+    parts.extend(placements.map(|p| choice("Page tables on nodes of memory", key, p.name, p.about, p.keys)));
     parts.push(part("Machines with caches", None, "Keys that every machine with caches has.", cost::SYSTEM_KEYS));
     parts.extend(SYSTEMS.iter().map(|s| part("Machines with caches", Some((KIND.name, s.kind)), s.about, s.keys)));
     let policies = os::placement::PLACEMENTS.iter();

@@ -17,19 +17,21 @@ pub(crate) struct Entry {
     /// Byte of the first of eight bytes, as if all entries of the level (all nodes of the range table) lay in one
     /// array. Each 4 KB of it are one node of the page table, at any address.
     pub offset: u64,
+    /// Which copy of the table, where there are several.
+    pub copy: u8,
 }
 
 impl Entry {
     /// The one on the way to a page.
     pub fn on_the_way(asid: Asid, vpn: Vpn, level: u8) -> Entry {
-        Entry { asid, level, offset: vpn.0 >> (RADIX * level) << 3 }
+        Entry { asid, level, offset: vpn.0 >> (RADIX * level) << 3, copy: 0 }
     }
 }
 
 /// Frames of tables, one for each node of a page table and for each 32 nodes of a range table (RMM15-7). A node gets a
 /// frame when a walker first reads it: one of an ended address space, or the next.
 pub(crate) struct Nodes {
-    frames: HashMap<(Asid, u8, u64), u64, FixedState>,
+    frames: HashMap<(Asid, u8, u8, u64), u64, FixedState>,
     free: Vec<u64>,
     next: u64,
 }
@@ -42,7 +44,7 @@ impl Nodes {
 
     /// Physical address of an entry.
     pub fn address(&mut self, entry: Entry) -> u64 {
-        let node = (entry.asid, entry.level, entry.offset >> BASE_SHIFT);
+        let node = (entry.asid, entry.level, entry.copy, entry.offset >> BASE_SHIFT);
         let (free, next) = (&mut self.free, &mut self.next);
         let frame = *self.frames.entry(node).or_insert_with(|| {
             free.pop().unwrap_or_else(|| {

@@ -207,23 +207,23 @@ impl Port {
     }
 
     /// A reference to a node of the page table, a range table or a host's table, if references go through caches.
+    /// What answered it, if that is known.
     #[inline]
-    pub(crate) fn node(&mut self, read: NodeRead, counts: &mut WalkCaches) {
-        if self.by_caches
-            && let Some(at) = self.read(read, Begins::AsWalkers)
-        {
-            self.last_walk.note(read.level, at);
-            *answered_at(counts.at(read.level), at) += 1;
-        }
+    pub(crate) fn node(&mut self, read: NodeRead, counts: &mut WalkCaches) -> Option<At> {
+        let at = if self.by_caches { self.read(read, Begins::AsWalkers)? } else { return None };
+        self.last_walk.note(read.level, at);
+        *answered_at(counts.at(read.level), at) += 1;
+        Some(at)
     }
 
     /// As [`Port::node`], to a leaf of a data page (ITP-2).
     #[inline]
-    pub(crate) fn leaf(&mut self, read: NodeRead, counts: &mut WalkCaches) {
-        self.node(read, counts);
+    pub(crate) fn leaf(&mut self, read: NodeRead, counts: &mut WalkCaches) -> Option<At> {
+        let at = self.node(read, counts);
         if self.lent {
             self.caches.mark_leaf(read.address >> LINE_SHIFT);
         }
+        at
     }
 
     /// One step of a part: references made in parallel. Returns the level that answered the slowest; `None` where

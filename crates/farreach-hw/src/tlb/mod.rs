@@ -26,7 +26,7 @@ pub use designs::segment;
 pub use filter::Unfiltered;
 pub use future::Future;
 pub use parts::additions::{self, range};
-pub use parts::hierarchy::{ArrayShape, array_shapes, cores, host, shared, walk, walk_caches};
+pub use parts::hierarchy::{ArrayShape, array_shapes, cores, host, numa, shared, walk, walk_caches};
 pub use parts::second_levels;
 pub use parts::store::numbers::lfsr_state;
 pub use parts::store::policies;

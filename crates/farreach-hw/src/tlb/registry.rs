@@ -7,6 +7,7 @@ use super::designs::{
 use super::parts::additions::{self, BACKGROUND_WEIGHT, BEHIND, Counter, Law, runs::RUN_BEYOND};
 use super::parts::hierarchy::cores::mechanisms::{self, SHOOTDOWN};
 use super::parts::hierarchy::host::{self, HOST};
+use super::parts::hierarchy::numa::{self, NUMA_TABLES};
 use super::parts::hierarchy::shared::{L2_SHARED, SLL_EXTRA};
 use super::parts::hierarchy::walk_caches::{self, PWC_KIND};
 use super::parts::second_levels::{self, SECOND_LEVEL, anchor::ANCHOR_EPOCH, clustered::CLUSTER_BESIDE};
@@ -42,7 +43,7 @@ pub fn design(kind: &str) -> Option<&'static Design> {
 pub type Choice = (&'static Key, fn(&str) -> Option<&'static [&'static Key]>);
 
 /// The keys that choose parts of a hierarchy. Parts have keys that choose, too, behind those that choose them.
-pub const CHOICES: [Choice; 9] = [
+pub const CHOICES: [Choice; 10] = [
     (&BEHIND, |name| additions::listed(name).map(|listed| listed.keys)),
     (&TABLE, |name| tables::listed(name).map(|listed| listed.keys)),
     (&HOST_TABLE, |name| tables::of_host(name).map(|table| &table.keys[..])),
@@ -52,6 +53,7 @@ pub const CHOICES: [Choice; 9] = [
     (&CACHE_L2_REPLACEMENT, replacement::keys),
     (&HOST, |name| host::listed(name).map(|listed| listed.keys)),
     (&SHOOTDOWN, mechanisms::keys),
+    (&NUMA_TABLES, numa::keys),
 ];
 
 /// Keys that came after results of the parts that they belong to. Results do not name them at their defaults (HW-4).
@@ -139,6 +141,8 @@ pub fn counting(name: &str, params: &Params) -> Option<Counting> {
         }),
         walk_caches::PART => walk_caches::chosen(params).map(|part| Counting::new(part.counters, part.laws)),
         mechanisms::PART => mechanisms::is_chosen(params).then(|| Counting::new(mechanisms::COUNTERS, &[])),
+        numa::READS => numa::chosen(params).map(|_| Counting::new(numa::READ_COUNTERS, numa::LAWS)),
+        numa::COPIES => numa::chosen(params).map(|_| Counting::new(numa::COPY_COUNTERS, &[])),
         host::PART => host::chosen(params).map(|part| Counting::new(part.counters, part.laws)),
         name => match second_levels::listed(name) {
             Some(part) => Some(Counting::new(part.counters, part.laws)),

@@ -15,6 +15,7 @@ mod linux;
 mod midgard;
 mod mmu;
 mod nested;
+mod nodes;
 mod page_traces;
 mod pages;
 mod passes;

@@ -7,6 +7,7 @@ use crate::tlb::parts::additions::{self, ListedAddition, range, runs};
 use crate::tlb::parts::hierarchy::cores::on_cores;
 use crate::tlb::parts::hierarchy::foresight;
 use crate::tlb::parts::hierarchy::host::{self, Entries};
+use crate::tlb::parts::hierarchy::numa;
 use crate::tlb::parts::hierarchy::{FIRST_LEVEL_KEYS, Hierarchy, OPEN_KEYS, Paging, check_replacement, shared};
 use crate::tlb::parts::second_levels::{self, ListedSecondLevel, clustered};
 use crate::tlb::parts::{hierarchy, tables};
@@ -81,13 +82,14 @@ fn build(params: &Params, kind: &str, entries: Entries, always: Always) -> Resul
     check_replacement(params)?;
     cache::replacement::check_replacement(params)?;
     tables::check(params)?;
+    numa::check(params, kind)?;
     foresight::check(params, &additions::chosen(params, additions)?)?;
     let shared = shared::build(params)?;
-    on_cores(params, |params, core| {
+    on_cores(params, |params, core, node| {
         Ok(match (chosen.or(second), &shared) {
-            (Some(second), _) => Box::new(Hierarchy::new(params, (second.build)(params)?, additions)?),
+            (Some(second), _) => Box::new(Hierarchy::new(params, (second.build)(params)?, additions)?.on_node(node)),
             (None, Some(shared)) => Box::new(Hierarchy::new(params, shared.of(core), additions)?),
-            (None, None) => Box::new(Hierarchy::new(params, Paging::new(params)?, additions)?),
+            (None, None) => Box::new(Hierarchy::new(params, Paging::new(params)?, additions)?.on_node(node)),
         })
     })
 }

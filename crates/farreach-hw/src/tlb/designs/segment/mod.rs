@@ -75,7 +75,7 @@ pub const DESIGN: Design = Design {
         check_foresight(params)?;
         tables::check(params)?;
         additions::chosen(params, &[])?;
-        on_cores(params, |params, _| Ok(Box::new(SegmentTlb::new(params)?)))
+        on_cores(params, |params, _, _| Ok(Box::new(SegmentTlb::new(params)?)))
     },
     bits: |_| None,
     reach: hierarchy::reach, // of the page TLBs: segments have no largest size

@@ -230,7 +230,7 @@ impl Ranged {
             table.ranges().path(at.asid, at.vpn, &mut self.path);
             // A node is two lines (RMM15-7).
             for offset in self.path.iter().flat_map(|node| [*node, node + 64]) {
-                let read = context.port.place(Entry { asid: at.asid, level: NodeRead::RANGES, offset });
+                let read = context.port.place(Entry { asid: at.asid, level: NodeRead::RANGES, offset, copy: 0 });
                 context.port.node(read, &mut context.counts.walk_caches);
             }
         }

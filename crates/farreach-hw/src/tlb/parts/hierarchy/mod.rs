@@ -14,6 +14,7 @@ pub mod host;
 mod keys;
 pub(in crate::tlb) mod level;
 pub(in crate::tlb) mod nodes;
+pub mod numa;
 mod paging;
 mod second;
 pub mod shared;
@@ -132,6 +133,14 @@ impl<S: SecondLevel + 'static> Hierarchy<S> {
             hierarchy.needs_fetches = Some(format!("{} = {policy}", L2_REPLACEMENT.name));
         }
         Ok(hierarchy)
+    }
+
+    /// On a machine whose memory has nodes: its core is on this one.
+    pub fn on_node(mut self, numa: Option<(numa::Handle, u8)>) -> Self {
+        if let Some((tables, node)) = numa {
+            self.walker.on_node(tables, node);
+        }
+        self
     }
 
     /// Serves a miss of the first level. Also returns the order of the entry that the first level gets.

@@ -5,9 +5,10 @@
 use super::distances::{Distances, LINE_ORDER, WALK_DISTANCES};
 use super::host::{GuestWalk, Host, Nested};
 use super::nodes::Entry;
+use super::numa::{self, Numa};
 use super::walk::{self, PWC_PML5, WALK_LEVELS, by_caches, leaf_level};
 use super::walk_caches::{self, Caches, HITS, LOOKUPS, Path, WalkCache, WithCaches};
-use crate::cache::{NodeRead, Nodes, Port, Purpose};
+use crate::cache::{At, NodeRead, Nodes, Port, Purpose};
 use crate::tlb::contract::Lookup;
 use crate::tlb::parts::store::tag_index::Tag;
 use crate::tlb::parts::tables::Walked;
@@ -16,6 +17,7 @@ use farreach_types::counts::{MemoryCounts, TlbCounts};
 use farreach_types::event::Kind;
 use farreach_types::params::Params;
 use farreach_types::translation::{PageTableView, Pte};
+use std::sync::MutexGuard;
 
 /// The first frame of tables.
 const FIRST_FRAME: u64 = 1 << 40;
@@ -34,6 +36,8 @@ pub(in crate::tlb) struct Walker {
     host: Option<Host>,
     /// Processes of which nodes moved to another table at the last walk.
     moved: Vec<Asid>,
+    /// Where pages of the table lie, on a machine whose memory has nodes, and its own node.
+    numa: Option<(numa::Handle, u8)>,
 }
 
 impl Walker {
@@ -57,6 +61,7 @@ impl Walker {
             distances: params.flag(WALK_DISTANCES.name).then(Box::default),
             host,
             moved: Vec::new(),
+            numa: None,
         })
     }
 
@@ -64,6 +69,11 @@ impl Walker {
     pub fn nodes(&self, params: &Params) -> Option<Nodes> {
         let first = if self.host.is_some() { Host::GUEST_TABLES } else { FIRST_FRAME };
         (by_caches(params) || self.host.is_some()).then(|| Nodes::from(first))
+    }
+
+    /// It is that of a core on this node.
+    pub fn on_node(&mut self, tables: numa::Handle, node: u8) {
+        self.numa = Some((tables, node));
     }
 
     /// The way of a walk that ends at this level.
@@ -102,7 +112,8 @@ impl Walker {
             }
         }
         let path = Path { asid: at.asid, vpn: at.vpn, radix, leaf, levels };
-        let Walker { caches, host, part, .. } = self;
+        let Walker { caches, host, part, numa, .. } = self;
+        let numa = numa.as_ref().map(|(tables, node)| (tables.get(), *node));
         caches.with(Demand {
             path,
             nested,
@@ -110,6 +121,7 @@ impl Walker {
             is_data: at.kind != Kind::Fetch,
             host: host.as_mut(),
             part: *part,
+            numa,
             counts,
             port,
         });
@@ -226,6 +238,7 @@ struct Demand<'a> {
     is_data: bool,
     host: Option<&'a mut Host>,
     part: Option<usize>,
+    numa: Option<(MutexGuard<'a, Numa>, u8)>,
     counts: &'a mut TlbCounts,
     port: &'a mut Port,
 }
@@ -238,10 +251,12 @@ impl WithCaches for Demand<'_> {
 
     #[inline]
     fn with<C: WalkCache>(self, caches: &mut C) {
-        let Demand { path, nested, page, is_data, mut host, part, counts, port } = self;
+        let Demand { path, nested, page, is_data, mut host, part, mut numa, counts, port } = self;
         let Path { asid, vpn, leaf, levels, .. } = path;
         counts.walk.walks += 1;
-        if !port.has_nodes() && caches.is_none() {
+        if let Some((tables, node)) = &mut numa {
+            tables.walk_begins(asid, vpn, *node);
+        } else if !port.has_nodes() && caches.is_none() {
             // No cache and no caller needs the nodes.
             (leaf..levels).for_each(|level| *counts.walk.references_at(level) += 1);
             return;
@@ -263,8 +278,11 @@ impl WithCaches for Demand<'_> {
                 }
             }
             *counts.walk.references_at(level) += 1;
+            let copy = numa.as_mut().map(|(tables, node)| tables.copy_read(asid, vpn, level, *node));
+            let mut answer = None;
             if port.has_nodes() {
                 let mut entry = Entry::on_the_way(asid, vpn, level);
+                entry.copy = copy.map_or(0, |(copy, _)| copy);
                 if level >= nested.below && host.is_some() {
                     entry.level += MERGED;
                 }
@@ -278,11 +296,16 @@ impl WithCaches for Demand<'_> {
                     None => {}
                 }
                 let read = NodeRead { level, address };
-                if level == leaf && is_data {
-                    port.leaf(read, &mut counts.walk_caches);
+                answer = if level == leaf && is_data {
+                    port.leaf(read, &mut counts.walk_caches)
                 } else {
-                    port.node(read, &mut counts.walk_caches);
-                }
+                    port.node(read, &mut counts.walk_caches)
+                };
+            }
+            if let (Some((tables, _)), Some((_, false))) = (&mut numa, copy)
+                && answer.is_none_or(|at| at == At::Memory)
+            {
+                tables.remote_memory();
             }
             if level > leaf {
                 caches.read(&path, level);

@@ -8,9 +8,26 @@ use farreach_types::counts::OwnCounts;
 use farreach_types::translation::PageTableView;
 use std::collections::BTreeMap;
 
+/// Who is told of differences: a table, or what follows one.
+pub(in crate::tlb) trait Follow {
+    /// This is mapped now. Nothing else maps its pages.
+    fn map(&mut self, mapping: Mapping, own: &mut OwnCounts);
+    /// This is not mapped any more.
+    fn unmap(&mut self, mapping: Mapping, own: &mut OwnCounts);
+}
+
+impl<T: Table + ?Sized> Follow for T {
+    fn map(&mut self, mapping: Mapping, own: &mut OwnCounts) {
+        Table::map(self, mapping, own);
+    }
+    fn unmap(&mut self, mapping: Mapping, own: &mut OwnCounts) {
+        Table::unmap(self, mapping, own);
+    }
+}
+
 /// See the module.
 #[derive(Default)]
-pub(super) struct Held {
+pub(in crate::tlb) struct Held {
     /// By process and first page: the order.
     mappings: BTreeMap<(Asid, u64), u8>,
 }
@@ -45,18 +62,19 @@ impl Held {
         inside.next().is_some() || self.mapping(asid, pages.start).is_some()
     }
 
-    fn within(&self, asid: Asid, pages: VpnRange) -> Vec<Mapping> {
+    /// What maps these pages.
+    pub fn within(&self, asid: Asid, pages: VpnRange) -> Vec<Mapping> {
         let from = self.mapping(asid, pages.start).map_or(pages.start, |mapping| mapping.vpn);
         let range = self.mappings.range((asid, from.0)..(asid, pages.end().0));
         range.map(|(&(asid, vpn), &order)| Mapping { asid, vpn: Vpn(vpn), order }).collect()
     }
 
-    fn drop(&mut self, mapping: Mapping, table: &mut dyn Table, own: &mut OwnCounts) {
+    fn drop(&mut self, mapping: Mapping, table: &mut (impl Follow + ?Sized), own: &mut OwnCounts) {
         self.mappings.remove(&(mapping.asid, mapping.vpn.0));
         table.unmap(mapping, own);
     }
 
-    fn add(&mut self, mapping: Mapping, table: &mut dyn Table, own: &mut OwnCounts) {
+    fn add(&mut self, mapping: Mapping, table: &mut (impl Follow + ?Sized), own: &mut OwnCounts) {
         self.mappings.insert((mapping.asid, mapping.vpn.0), mapping.order);
         table.map(mapping, own);
     }
@@ -67,7 +85,7 @@ impl Held {
         asid: Asid,
         pages: VpnRange,
         view: &dyn PageTableView,
-        table: &mut dyn Table,
+        table: &mut (impl Follow + ?Sized),
         own: &mut OwnCounts,
     ) {
         self.unmapped(asid, pages, view, table, own);
@@ -89,7 +107,7 @@ impl Held {
         asid: Asid,
         pages: VpnRange,
         view: &dyn PageTableView,
-        table: &mut dyn Table,
+        table: &mut (impl Follow + ?Sized),
         own: &mut OwnCounts,
     ) {
         for mapping in self.within(asid, pages) {
@@ -108,7 +126,7 @@ impl Held {
     }
 
     /// The address space ended.
-    pub fn gone(&mut self, asid: Asid, table: &mut dyn Table, own: &mut OwnCounts) {
+    pub fn gone(&mut self, asid: Asid, table: &mut (impl Follow + ?Sized), own: &mut OwnCounts) {
         for mapping in self.within(asid, VpnRange::ALL) {
             self.drop(mapping, table, own);
         }

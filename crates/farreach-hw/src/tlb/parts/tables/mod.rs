@@ -21,6 +21,7 @@ mod tree;
 
 pub(in crate::tlb) use check::check;
 pub use dmt::DMT_GUEST_ARRAYS;
+pub(in crate::tlb) use held::{Follow, Held};
 pub(in crate::tlb) use machine::Tables;
 pub use of_host::{HOST_TABLE, OfHost, of_host};
 pub(in crate::tlb) use of_host::{HostTable, chosen_of_host};

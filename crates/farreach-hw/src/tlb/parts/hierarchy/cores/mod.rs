@@ -12,12 +12,13 @@
 pub mod mechanisms;
 
 use super::host::GUEST;
+use super::numa;
 use super::shared::sharers;
-use super::walk::by_caches;
+use super::walk::{by_caches, levels};
 use crate::cache::Port;
 use crate::tlb::contract::{
-    Answer, Capabilities, EntryView, FlushRequest, Lookup, OnDemotion, OnRequest, OnSegment, OnSwitch, OnThread, Timed,
-    Tlb,
+    Answer, Capabilities, EntryView, FlushRequest, Lookup, OnDemotion, OnMap, OnRequest, OnSegment, OnSwitch, OnThread,
+    Timed, Tlb,
 };
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::keys;
@@ -51,13 +52,13 @@ pub const IPI_CYCLES: Key = Key {
 /// A design on as many cores as the keys say, each built by its number from 0 on; on one, the design itself.
 pub(in crate::tlb) fn on_cores(
     params: &Params,
-    build: impl Fn(&Params, usize) -> Result<Box<dyn Tlb>, String>,
+    build: impl Fn(&Params, usize, Option<(numa::Handle, u8)>) -> Result<Box<dyn Tlb>, String>,
 ) -> Result<Box<dyn Tlb>, String> {
     let cores = params.int(CORES.name);
     let guest = params.text(GUEST.name);
     let mechanism = mechanisms::build(params, cores as usize);
     if cores == 1 && mechanism.is_none() {
-        return build(params, 0);
+        return build(params, 0, None);
     }
     if mechanism.is_some() && (guest != GUEST.default || sharers(params) > 1) {
         let with = if guest != GUEST.default { format!("guest = {guest}") } else { "l2_shared = true".into() };
@@ -74,11 +75,16 @@ pub(in crate::tlb) fn on_cores(
              defined for one core (HW-12); cores must be 1, guest none or walk_cost fixed"
         ));
     }
-    let core = |i: u64| Ok(Core { tlb: build(params, i as usize)?, running: None });
     let mut counts = TlbCounts::default();
+    let numa = numa::Handle::new(params, levels(params), &mut counts)?;
+    let core = |i: u64| {
+        let node = numa.clone().map(|tables| (tables.clone(), tables.get().node(i as usize)));
+        Ok(Core { tlb: build(params, i as usize, node)?, running: None })
+    };
+    let mut part = 0;
     if mechanism.is_some() {
         let names: Vec<_> = mechanisms::COUNTERS.iter().map(|counter| counter.name).collect();
-        counts.parts.add(mechanisms::PART, &names);
+        part = counts.parts.add(mechanisms::PART, &names);
     }
     Ok(Box::new(Cores {
         cores: (0..cores).map(core).collect::<Result<_, String>>()?,
@@ -89,7 +95,9 @@ pub(in crate::tlb) fn on_cores(
         may_hold: HashMap::default(),
         process_ids: params.flag(keys::PROCESS_IDS.name),
         mechanism,
+        numa,
         plan: None,
+        part,
         own: counts,
         ignored_report: Unfiltered::default(),
         sum: OnceCell::new(),
@@ -119,8 +127,12 @@ struct Cores {
     process_ids: bool,
     /// How other cores learn of changes, if not by interrupts to all that may hold entries.
     mechanism: Option<Box<dyn Mechanism>>,
+    /// Where pages of page tables lie, if memory has nodes.
+    numa: Option<numa::Handle>,
     /// What the mechanism has decided for the changes of this address space that come now.
     plan: Option<(Asid, Plan)>,
+    /// The place of the mechanism's counters.
+    part: usize,
     /// What is not counted by a core.
     own: TlbCounts,
     /// Reports of cores that do not run. A process that continues on such a core starts with an empty filter.
@@ -200,7 +212,7 @@ impl Cores {
     }
 
     fn count(&mut self, place: usize, times: u64) {
-        self.own.parts.at(0).counters.add(place, times);
+        self.own.parts.at(self.part).counters.add(place, times);
     }
 
     /// This core runs from now on, with the port.
@@ -222,7 +234,7 @@ impl Cores {
         mut change: impl FnMut(&mut dyn Tlb, &mut Unfiltered),
     ) {
         if self.mechanism.is_none() {
-            return self.shoot(asid, unfiltered, change);
+            return self.shoot((asid, Some(pages)), unfiltered, change);
         }
         self.sum.take();
         let plan = match self.plan {
@@ -246,15 +258,21 @@ impl Cores {
     }
 
     /// A change for a process: applied here, and by interrupt on the other cores that may hold its entries.
+    /// `pages`: those that it concerns, if not all.
     fn shoot(
         &mut self,
-        asid: Asid,
+        (asid, pages): (Asid, Option<VpnRange>),
         unfiltered: &mut Unfiltered,
         mut change: impl FnMut(&mut dyn Tlb, &mut Unfiltered),
     ) {
         self.sum.take();
         change(&mut *self.cores[self.now].tlb, unfiltered);
-        let others = self.may_hold.get(&asid).map_or(0, |cores| cores & !(1 << self.now));
+        let mut others = self.may_hold.get(&asid).map_or(0, |cores| cores & !(1 << self.now));
+        if let (Some(numa), Some(pages)) = (&self.numa, pages)
+            && let Some(cores) = numa.get().cores_with(asid, pages)
+        {
+            others &= cores;
+        }
         if others == 0 {
             return;
         }
@@ -305,6 +323,9 @@ impl Tlb for Cores {
         if let Some(mechanism) = &mut self.mechanism {
             mechanism.ended(asid);
         }
+        if let Some(numa) = &self.numa {
+            numa.get().gone(asid);
+        }
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
@@ -326,6 +347,9 @@ impl Tlb for Cores {
         self.sum.get_or_init(|| {
             let mut sum = self.own.clone();
             self.cores.iter().for_each(|core| sum += core.tlb.counts());
+            if let Some(numa) = &self.numa {
+                numa.get().count_into(&mut sum);
+            }
             sum
         })
     }
@@ -345,7 +369,10 @@ impl Capabilities for Cores {
         Some(self)
     }
     fn on_request(&mut self) -> Option<&mut dyn OnRequest> {
-        if self.mechanism.is_some() { Some(self) } else { None }
+        if self.mechanism.is_some() || self.numa.is_some() { Some(self) } else { None }
+    }
+    fn on_map(&mut self) -> Option<&mut dyn OnMap> {
+        if self.numa.is_some() { Some(self) } else { None }
     }
     fn port(&mut self) -> Option<&mut Port> {
         self.cores[self.now].tlb.port()
@@ -357,8 +384,35 @@ impl Capabilities for Cores {
 
 impl OnRequest for Cores {
     fn requested(&mut self, request: FlushRequest) {
+        if let Some(numa) = &self.numa {
+            numa.get().requested(request.tables);
+        }
+        if self.mechanism.is_none() {
+            return;
+        }
         let plan = self.plan_for(request);
         self.plan = Some((request.asid, plan));
+    }
+}
+
+/// Pages of the page table have nodes.
+impl OnMap for Cores {
+    fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
+        self.sum.take();
+        if let Some(numa) = &self.numa {
+            let mut numa = numa.get();
+            let node = numa.node(self.now);
+            numa.mapped(asid, pages, table, node);
+        }
+    }
+
+    fn unmapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
+        self.sum.take();
+        if let Some(numa) = &self.numa {
+            let mut numa = numa.get();
+            let node = numa.node(self.now);
+            numa.unmapped(asid, pages, table, node);
+        }
     }
 }
 
@@ -388,6 +442,6 @@ impl OnThread for Cores {
 
 impl OnSegment for Cores {
     fn segment_changed(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
-        self.shoot(asid, unfiltered, |tlb, unfiltered| tlb.segment_changed(asid, unfiltered));
+        self.shoot((asid, None), unfiltered, |tlb, unfiltered| tlb.segment_changed(asid, unfiltered));
     }
 }
