@@ -205,8 +205,7 @@ class Sought:
 def sought(
     machine: _Machine,
     seed: int,
-    program: str,
-    label: str,
+    program: tuple[str, str],
     limit: Optional[int],
     sample: Optional[int],
     piece: tuple[Optional[str], int, int],

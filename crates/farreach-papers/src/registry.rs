@@ -75,6 +75,7 @@ pub const STUDIES: &[&Study] = &[
     &since::open::STUDY,
     &atlas::STUDY,
     &policies::STUDY,
+    &policies::cores::STUDY,
     &policies::OPEN,
 ];
 

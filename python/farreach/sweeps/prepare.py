@@ -95,7 +95,7 @@ def points_of(
                     for machine in machines:
                         try:
                             sample = experiment.sample
-                            sought = _core.sought(machine._tuple(), seed, text, label, limit, sample, piece)
+                            sought = _core.sought(machine._tuple(), seed, (text, label), limit, sample, piece)
                         except (Error, OSError, OverflowError, TypeError) as error:
                             faults.append(str(error))
                             continue

@@ -132,7 +132,7 @@ def _sample_row(
         return None
     program = _core.kernel_program(_SAMPLE)
     assert program, "it is a kernel"
-    sought = _core.sought(machine._tuple(), 0, program, _SAMPLE, None, sample, (None, 0, 0))
+    sought = _core.sought(machine._tuple(), 0, (program, _SAMPLE), None, sample, (None, 0, 0))
     try:
         ((_, text),) = _core.run_pass(_core.plan([sought], 1, 1)[0], 1, None)
     except Error:
@@ -228,7 +228,7 @@ def search(experiment: Experiment, at: Points, faults: List[str]) -> Sweep:
             machine = _chosen(grid, keys)
             asked.append((trial, machine))
         points = [
-            Point(label, machine, limit, seed, _core.sought(machine._tuple(), seed, text, label, limit, sample, piece))
+            Point(label, machine, limit, seed, _core.sought(machine._tuple(), seed, (text, label), limit, sample, piece))
             for machine in {m.name: m for _, m in asked if m is not None and m.name not in rows}.values()
             for text, label in programs
             for limit in limits

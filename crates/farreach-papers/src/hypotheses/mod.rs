@@ -15,6 +15,7 @@ mod hw_tables;
 mod hw_walks;
 mod hypothesis;
 mod judge;
+mod os_cores;
 mod os_policies;
 mod ps;
 mod rmm15;
@@ -53,6 +54,7 @@ const FAMILIES: &[&[Hypothesis]] = &[
     hw_nested::CLAIMS,
     hw_caches::CLAIMS,
     hw_open::CLAIMS,
+    os_cores::CLAIMS,
     os_policies::CLAIMS,
 ];
 

@@ -1,10 +1,12 @@
 //! Programs made by hand, for claims that a paper works out by hand.
 
+pub mod cores;
 pub mod few_pages;
 pub mod large_memory;
 mod pages;
 pub mod snapshots;
 
+pub use cores::{REFILLS, ROUNDS, TURNS_OF, UNMAPS};
 pub use few_pages::{ANOMALY, ATTRIBUTE, HALF_FILE, HOLE, OBJECT_60K, OBJECT_64K, ONE_DIRTY, UNALIGNED};
 pub use large_memory::{ARENAS, FORK, PROTECT, RANGES, SCATTERED, SPARSE, TINY, TURNS};
 pub use snapshots::SNAPSHOTS;
@@ -13,7 +15,10 @@ use farreach_types::event::Source;
 
 /// The program of this name.
 pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
-    few_pages::source(name).or_else(|| large_memory::source(name)).or_else(|| snapshots::source(name))
+    few_pages::source(name)
+        .or_else(|| large_memory::source(name))
+        .or_else(|| snapshots::source(name))
+        .or_else(|| cores::source(name))
 }
 
 #[cfg(test)]
@@ -25,7 +30,8 @@ mod tests {
     fn they_are_sound() {
         for name in [ANOMALY, ATTRIBUTE, HALF_FILE, HOLE, OBJECT_60K, OBJECT_64K, ONE_DIRTY, UNALIGNED]
             .into_iter()
-            .chain([ARENAS, FORK, PROTECT, SCATTERED, SPARSE, TINY, TURNS, SNAPSHOTS])
+            .chain([ARENAS, FORK, PROTECT, SCATTERED, SPARSE, TINY, TURNS, SNAPSHOTS, UNMAPS, REFILLS])
+            .chain(TURNS_OF)
         {
             let report = check(&mut source(name).expect(name)).expect("no input, no failure");
             assert_eq!(report.violation, None, "{name}");

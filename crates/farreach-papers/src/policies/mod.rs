@@ -1,6 +1,7 @@
 //! Policies of operating systems since 2002, on one hierarchy of today, in fresh and in aged memory: walks, time by the
 //! model, memory, and how long a fault takes.
 
+pub(crate) mod cores;
 mod open;
 mod price;
 

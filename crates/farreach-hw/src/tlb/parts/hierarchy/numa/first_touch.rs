@@ -1,11 +1,11 @@
 //! Linux: a page of the page table lies on the node of the core that first needed it.
 
-use super::{Listed, NODES, NodeSet, Placement, REMOTE_CYCLES};
+use super::{Listed, NodeSet, Placement, keys};
 
 pub const LISTED: Listed = Listed {
     name: "first_touch",
     about: "a page of the page table lies on the node of the core that first needed it",
-    keys: &[&NODES, &REMOTE_CYCLES],
+    keys: keys!(),
     build: |_| Ok(Box::new(FirstTouch)),
 };
 

@@ -49,6 +49,13 @@ const REMOTE_CYCLES: Key = Key {
     allowed: Allowed::Number { min: 0.0, max: 1e12 },
     about: "cycles by which memory of another node takes longer to answer a walker",
 };
+/// Assumed: a fault that finds all in memory.
+const LIGHT_FAULT_CYCLES: Key = Key {
+    name: "numa_light_fault_cycles",
+    default: "1000",
+    allowed: Allowed::Number { min: 0.0, max: 1e12 },
+    about: "cycles of a fault that copies entries of the page table from another node",
+};
 /// Assumed: a store to memory of another node, with the way to find the copy.
 const WRITE_CYCLES: Key = Key {
     name: "numa_write_cycles",
@@ -56,6 +63,20 @@ const WRITE_CYCLES: Key = Key {
     allowed: Allowed::Number { min: 0.0, max: 1e12 },
     about: "cycles of writing an entry to one more copy of the page table",
 };
+
+/// Nodes, and all prices: a placement counts what it does not do as 0.
+macro_rules! keys {
+    ($($own:expr),*) => {
+        &[
+            &$crate::tlb::parts::hierarchy::numa::NODES,
+            $(&$own,)*
+            &$crate::tlb::parts::hierarchy::numa::REMOTE_CYCLES,
+            &$crate::tlb::parts::hierarchy::numa::WRITE_CYCLES,
+            &$crate::tlb::parts::hierarchy::numa::LIGHT_FAULT_CYCLES,
+        ]
+    };
+}
+use keys;
 
 /// The name of the part with the references of walkers.
 pub const READS: &str = "numa";
@@ -102,7 +123,7 @@ pub const COPY_COUNTERS: &[Counter] = &[
         ..Counter::new("replica_writes", "of these, those to copies beyond the first")
     },
     Counter {
-        price: Some(&on_demand::LIGHT_FAULT_CYCLES),
+        price: Some(&LIGHT_FAULT_CYCLES),
         ..Counter::new("light_faults", "walks that found nothing in the copy of their node")
     },
     Counter {

@@ -3,7 +3,7 @@
 //! of it in the same page of the table. Shootdowns interrupt cores of nodes with a copy alone.
 
 use super::tree::{PageId, TablePage};
-use super::{Fetch, Listed, NODES, NodeSet, Placement, REMOTE_CYCLES, WRITE_CYCLES};
+use super::{Fetch, Listed, NODES, NodeSet, Placement, keys};
 use farreach_types::params::{Allowed, Key, Params};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -15,18 +15,11 @@ const PREFETCH: Key = Key {
     allowed: Allowed::Int { min: 0, max: 9 },
     about: "log2 of the aligned entries of a page of the table that a light fault copies at most",
 };
-/// Assumed: a fault that finds all in memory.
-pub(super) const LIGHT_FAULT_CYCLES: Key = Key {
-    name: "numa_light_fault_cycles",
-    default: "1000",
-    allowed: Allowed::Number { min: 0.0, max: 1e12 },
-    about: "cycles of a fault that copies entries of the page table from another node",
-};
 
 pub const LISTED: Listed = Listed {
     name: "on_demand",
     about: "nodes get copies of the entries that they walk (numaPTE; OS-NPT-1 to OS-NPT-3)",
-    keys: &[&NODES, &PREFETCH, &REMOTE_CYCLES, &WRITE_CYCLES, &LIGHT_FAULT_CYCLES],
+    keys: keys!(PREFETCH),
     build: |params| Ok(Box::new(OnDemand::new(params))),
 };
 

@@ -1,0 +1,96 @@
+//! Programs of several threads or processes that change their mappings: what cores must tell each other.
+
+use super::pages::{Batches, Pages};
+use farreach_types::addr::{Asid, BASE_SHIFT};
+use farreach_types::event::{Backing, Batch, Op, Source};
+
+/// Sixteen threads that share 32 pages. In turn each maps a buffer of four pages, uses it and unmaps it (H-OS-29,
+/// H-OS-36).
+pub const UNMAPS: &str = "micro/unmaps";
+/// Threads of [`UNMAPS`].
+pub const THREADS: u64 = 16;
+/// Unmaps of [`UNMAPS`].
+pub const ROUNDS: u64 = 64;
+
+/// Two to eight processes, which take turns (H-OS-34).
+pub const TURNS_OF: [&str; 7] = [
+    "micro/turns-of-2",
+    "micro/turns-of-3",
+    "micro/turns-of-4",
+    "micro/turns-of-5",
+    "micro/turns-of-6",
+    "micro/turns-of-7",
+    "micro/turns-of-8",
+];
+
+/// A loop over 256 pages, between whose rounds a buffer of 64 pages is mapped, used and unmapped (H-OS-35).
+pub const REFILLS: &str = "micro/refills";
+
+/// First page of what all share, and of the buffers.
+const SHARED: u64 = 1 << 22;
+const BUFFERS: u64 = 1 << 23;
+
+/// The program of this name.
+pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
+    let batches = match name {
+        UNMAPS => vec![unmaps()],
+        REFILLS => vec![refills()],
+        name => turns(2 + TURNS_OF.iter().position(|own| *own == name)? as u32),
+    };
+    Some(Batches::of(batches))
+}
+
+fn unmap(p: &mut Pages, page: u64, pages: u64) {
+    p.op(Op::Unmap { start: page << BASE_SHIFT, len: pages << BASE_SHIFT });
+}
+
+fn unmaps() -> Batch {
+    let mut p = Pages::new(0);
+    p.op(Op::ThreadStart { thread: 1 });
+    p.map(SHARED, 32, Backing::Heap);
+    (2..=THREADS as u32).for_each(|thread| p.op(Op::ThreadStart { thread }));
+    for round in 0..THREADS + ROUNDS {
+        let thread = round % THREADS;
+        p.op(Op::Switch { thread: 1 + thread as u32 });
+        p.load(SHARED..SHARED + 32);
+        // All have run before the first buffer.
+        if round >= THREADS {
+            // 2 MB from the next one: each has a page of the page table of its own.
+            let buffer = BUFFERS + (thread << 9);
+            p.map(buffer, 4, Backing::Anonymous);
+            p.store(buffer..buffer + 4);
+            unmap(&mut p, buffer, 4);
+        }
+    }
+    p.ended()
+}
+
+fn refills() -> Batch {
+    let mut p = Pages::new(0);
+    p.map(SHARED, 256, Backing::Heap);
+    for _ in 0..50 {
+        p.load(SHARED..SHARED + 256);
+        p.map(BUFFERS, 64, Backing::Anonymous);
+        p.store(BUFFERS..BUFFERS + 64);
+        unmap(&mut p, BUFFERS, 64);
+    }
+    p.load(SHARED..SHARED + 256);
+    p.ended()
+}
+
+/// Ten turns for each of these processes.
+fn turns(processes: u32) -> Vec<Batch> {
+    let begin = |asid: u32| {
+        let mut p = if asid == 0 { Pages::new(0) } else { Pages::begin(asid) };
+        p.map(SHARED, 16, Backing::Heap);
+        p.0
+    };
+    let turn = |turn: u32| {
+        let mut p = Pages(Batch::new(Asid(turn % processes)));
+        p.store(SHARED..SHARED + 16);
+        p.0
+    };
+    let begun = (0..processes).map(begin);
+    let ended = (0..processes).map(|asid| Pages(Batch::new(Asid(asid))).ended());
+    begun.chain((0..10 * processes).map(turn)).chain(ended).collect()
+}
