@@ -97,14 +97,14 @@ pub struct Sought {
     has_caches: bool,
 }
 
-/// A machine on a program: its JSON, and the name that results call it by. The machine is built once, for what only its parts can
-/// judge. `piece`: where it begins, and the numbers of instructions that are left out and not counted.
+/// A machine on a program: its JSON, and the name that results call it by. The machine is built once, for what only its
+/// parts can judge. `piece`: where it begins, and the numbers of instructions that are left out and not counted.
 #[pyfunction]
 pub fn sought(
     py: Python<'_>,
     machine: Machine,
     seed: u64,
-    (program, label): (String, String),
+    program: (String, String),
     limit: Option<u64>,
     sample: Option<u32>,
     piece: (Option<String>, u64, u64),
@@ -114,6 +114,7 @@ pub fn sought(
         return Err(crate::errors::refuse(py, &machine.0, what));
     }
     let spec = machine.spec(py, seed)?;
+    let (program, label) = program;
     let program: Program = read("program", &program)?;
     let (from, skip, warmup) = piece;
     let piece = Piece { from: place(from)?, skip, warmup, ..Piece::default() };

@@ -1,11 +1,11 @@
 //! Linux: a page of the page table lies on the node of the core that first needed it.
 
-use super::{Listed, NodeSet, Placement, keys};
+use super::{COMMON_KEYS, Listed, NodeSet, Placement};
 
 pub const LISTED: Listed = Listed {
     name: "first_touch",
     about: "a page of the page table lies on the node of the core that first needed it",
-    keys: keys!(),
+    keys: COMMON_KEYS,
     build: |_| Ok(Box::new(FirstTouch)),
 };
 

@@ -65,18 +65,7 @@ const WRITE_CYCLES: Key = Key {
 };
 
 /// Nodes, and all prices: a placement counts what it does not do as 0.
-macro_rules! keys {
-    ($($own:expr),*) => {
-        &[
-            &$crate::tlb::parts::hierarchy::numa::NODES,
-            $(&$own,)*
-            &$crate::tlb::parts::hierarchy::numa::REMOTE_CYCLES,
-            &$crate::tlb::parts::hierarchy::numa::WRITE_CYCLES,
-            &$crate::tlb::parts::hierarchy::numa::LIGHT_FAULT_CYCLES,
-        ]
-    };
-}
-use keys;
+const COMMON_KEYS: &[&Key] = &[&NODES, &REMOTE_CYCLES, &WRITE_CYCLES, &LIGHT_FAULT_CYCLES];
 
 /// The name of the part with the references of walkers.
 pub const READS: &str = "numa";

@@ -3,7 +3,8 @@
 //! of it in the same page of the table. Shootdowns interrupt cores of nodes with a copy alone.
 
 use super::tree::{PageId, TablePage};
-use super::{Fetch, Listed, NODES, NodeSet, Placement, keys};
+use super::{COMMON_KEYS, Fetch, Listed, NODES, NodeSet, Placement};
+use farreach_types::joined_keys;
 use farreach_types::params::{Allowed, Key, Params};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -19,7 +20,7 @@ const PREFETCH: Key = Key {
 pub const LISTED: Listed = Listed {
     name: "on_demand",
     about: "nodes get copies of the entries that they walk (numaPTE; OS-NPT-1 to OS-NPT-3)",
-    keys: keys!(PREFETCH),
+    keys: joined_keys!(COMMON_KEYS, &[&PREFETCH]),
     build: |params| Ok(Box::new(OnDemand::new(params))),
 };
 

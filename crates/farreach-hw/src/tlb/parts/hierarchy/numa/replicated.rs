@@ -1,7 +1,8 @@
 //! Mitosis (OS-MIT-1 to OS-MIT-5): a full copy of the page table on each of some nodes. Each entry is written to all of
 //! them; no translation changes by it.
 
-use super::{Listed, NODES, NodeSet, Placement, keys};
+use super::{COMMON_KEYS, Listed, NODES, NodeSet, Placement};
+use farreach_types::joined_keys;
 use farreach_types::params::{Allowed, Key};
 
 /// The mask of OS-MIT-1.
@@ -16,7 +17,7 @@ const REPLICAS: Key = Key {
 pub const LISTED: Listed = Listed {
     name: "replicated",
     about: "a full copy of each page table on every node (Mitosis; OS-MIT-1 to OS-MIT-5)",
-    keys: keys!(REPLICAS),
+    keys: joined_keys!(COMMON_KEYS, &[&REPLICAS]),
     build: |params| {
         let nodes = params.int(NODES.name).min(params.int(REPLICAS.name));
         Ok(Box::new(Replicated { nodes: u64::MAX >> (64 - nodes) }))
