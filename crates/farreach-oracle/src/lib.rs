@@ -21,6 +21,7 @@
 //! * [`tables`]: page-table organisations since 2015, and walk caches, as lists and maps;
 //! * [`utopia`]: restricted placement; [`coalesce`]: TLBs of mixed sizes in one array, with anchors, and skewed;
 //! * [`midgard`]: caches behind a space of their own; [`sll`]: a second level that cores share;
+//! * [`shootdowns`]: how changes reach the TLBs of several cores, in today's systems;
 //! * [`perforated`]: superpages with holes;
 //! * [`reservations`]: policies that reserve a superpage's frames at a fault and give them up when memory is short;
 //! * [`belady`]: the fewest misses that any replacement has; [`lru`]: sets in order of use, for the models;
@@ -32,10 +33,10 @@
 //! Where the specification is open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs`, `run.rs`,
 //! `program.rs`, `frames.rs`, `paging.rs`, `segments.rs`, `huge.rs`, `linux.rs`, `eager.rs`, `policies.rs`,
 //! `tables.rs`, `utopia.rs`, `coalesce.rs`, `midgard.rs`, `sll.rs`, `perforated.rs`, `belady.rs`, `hosts.rs`,
-//! `guest.rs`, `reservations.rs` and its parts, `since_os.rs` and its parts, and those in `since` state the choices
-//! (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`, `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`, `OE-n`, `OB-n`, `OW-n`,
-//! `OU-n`, `OC-n`, `OV-n`, `OY-n`, `OX-n`, `OA-n`, `OI-n`, `OZ-n`, `OJ-n`, `OK-n`, `ON-n`). Look there first when
-//! implementation and oracle differ.
+//! `guest.rs`, `shootdowns.rs`, `reservations.rs` and its parts, `since_os.rs` and its parts, and those in `since`
+//! state the choices (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`, `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`, `OE-n`,
+//! `OB-n`, `OW-n`, `OU-n`, `OC-n`, `OV-n`, `OY-n`, `OX-n`, `OA-n`, `OI-n`, `OZ-n`, `OJ-n`, `OK-n`, `ON-n`, `OL-n`).
+//! Look there first when implementation and oracle differ.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "for tests only")]
 
@@ -65,6 +66,7 @@ pub mod reservations;
 mod ring;
 pub mod run;
 pub mod segments;
+pub mod shootdowns;
 pub mod since;
 pub mod since_os;
 pub mod sll;

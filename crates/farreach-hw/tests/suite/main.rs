@@ -10,6 +10,7 @@ mod parts_oracle;
 mod perforated_oracle;
 mod policies;
 mod shared_caches;
+mod shootdowns_oracle;
 mod sll_oracle;
 mod t94_golden;
 mod t94_hardware;

@@ -56,7 +56,7 @@ pub(in crate::tlb) fn on_cores(
 ) -> Result<Box<dyn Tlb>, String> {
     let cores = params.int(CORES.name);
     let guest = params.text(GUEST.name);
-    let mechanism = mechanisms::build(params, cores as usize);
+    let mechanism = mechanisms::build(params, cores)?;
     if cores == 1 && mechanism.is_none() {
         return build(params, 0, None);
     }
@@ -206,7 +206,7 @@ impl Cores {
         self.count(mechanisms::BROADCAST, plan.broadcasts);
         if plan.broadcasts == 0 {
             self.count(mechanisms::ENTRY, u64::from(plan.pages.count_ones()) * request.strides());
-            self.count(mechanisms::SPACE, u64::from(plan.whole.count_ones()));
+            self.count(mechanisms::SPACE, u64::from((plan.whole & !plan.unreachable).count_ones()));
         }
         plan
     }
@@ -322,6 +322,8 @@ impl Tlb for Cores {
         self.plan = None;
         if let Some(mechanism) = &mut self.mechanism {
             mechanism.ended(asid);
+            // What takes its number, after an exec say, is another process, which must be loaded.
+            self.cores.iter_mut().filter(|core| core.running == Some(asid)).for_each(|core| core.running = None);
         }
         if let Some(numa) = &self.numa {
             numa.get().gone(asid);

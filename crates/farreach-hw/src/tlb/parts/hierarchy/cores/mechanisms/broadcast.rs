@@ -4,7 +4,7 @@
 use super::{AtSwitch, BROADCAST_CYCLES, CoreSet, ENTRY_CYCLES, Listed, Mechanism, Plan, SPACE_CYCLES};
 use crate::tlb::contract::FlushRequest;
 use farreach_types::addr::Asid;
-use farreach_types::params::{Allowed, Key};
+use farreach_types::params::{Allowed, Key, Params};
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 
@@ -37,6 +37,7 @@ pub const MECHANISM: Listed = Listed {
             ranges: params.flag(RANGES.name),
             ids: params.int(IDS.name),
             given: HashSet::default(),
+            used: 0,
             loaded: vec![None; cores],
             must_drop: 0,
         })
@@ -45,6 +46,19 @@ pub const MECHANISM: Listed = Listed {
 
 /// Pages from which on ranges are not used.
 const RANGE_PAGES: u64 = 1 << 21;
+
+/// OS-SHD-8: each core may run a process of its own, beside the kernel, when a new generation of ids begins.
+pub(super) fn has_enough_ids(params: &Params, cores: u64) -> Result<(), String> {
+    match params.has(IDS.name).then(|| params.int(IDS.name)) {
+        Some(ids) if ids <= cores => Err(format!(
+            "{} = {ids} is not allowed with cores = {cores}: each core may run another process, and id 0 is the \
+             kernel's (OS-SHD-8); it must be at least {}",
+            IDS.name,
+            cores + 1
+        )),
+        _ => Ok(()),
+    }
+}
 
 /// Instructions that drop this number of pages by ranges: each covers `(n + 1) << (5 scale + 1)` pages, with n below 32
 /// and a scale from 3 to 0; an odd page has one of its own.
@@ -66,6 +80,8 @@ struct Broadcast {
     ids: u64,
     /// Processes with an id of this generation of ids.
     given: HashSet<Asid, FixedState>,
+    /// Ids that are used up in this generation, also by processes that have ended.
+    used: u64,
     loaded: Vec<Option<Asid>>,
     /// Cores that drop everything at their next switch.
     must_drop: CoreSet,
@@ -79,15 +95,19 @@ impl Broadcast {
 
 impl Mechanism for Broadcast {
     fn switch(&mut self, core: usize, to: Asid) -> AtSwitch {
-        self.loaded[core] = Some(to);
+        if self.loaded[core].replace(to) == Some(to) {
+            return AtSwitch::Nothing; // It runs on, and keeps its id.
+        }
         if !self.given.contains(&to) {
             // Id 0 is the kernel's.
-            if self.given.len() as u64 == self.ids - 1 {
+            if self.used == self.ids - 1 {
                 // Who runs keeps its id.
                 self.given = self.loaded.iter().flatten().copied().collect();
                 self.must_drop = self.all();
+                self.used = self.given.len() as u64 - 1; // `to` is among them.
             }
             self.given.insert(to);
+            self.used += 1;
         }
         let drops = self.must_drop >> core & 1 != 0;
         self.must_drop &= !(1 << core);
@@ -108,6 +128,7 @@ impl Mechanism for Broadcast {
     }
 
     fn ended(&mut self, asid: Asid) {
+        self.given.remove(&asid);
         self.loaded.iter_mut().filter(|loaded| **loaded == Some(asid)).for_each(|loaded| *loaded = None);
     }
 }

@@ -87,9 +87,10 @@ impl Generations {
         self.generations.get(&asid).copied().unwrap_or_default()
     }
 
-    /// The cores that have a space loaded.
-    pub fn loaded(&self, asid: Asid) -> usize {
-        self.cores.iter().filter(|core| core.loaded == Some(asid)).count()
+    /// The cores that have a space loaded and are not lazy, when this one runs.
+    pub fn running(&self, asid: Asid, from: usize) -> usize {
+        let runs = |(i, core): &(usize, &Core)| core.loaded == Some(asid) && (!self.idle || *i == from);
+        self.cores.iter().enumerate().filter(runs).count()
     }
 
     /// A core runs a process whose id is not one of its slots.
@@ -126,7 +127,8 @@ impl Mechanism for Generations {
         let at = core.next;
         core.next = (at + 1) % core.slots.len();
         let before = core.slots[at].replace(Slot { asid: to, generation });
-        before.map_or(AtSwitch::Nothing, |slot| AtSwitch::Space(slot.asid))
+        // Also a slot that is empty is flushed.
+        AtSwitch::Space(before.map_or(to, |slot| slot.asid))
     }
 
     fn request(&mut self, request: &FlushRequest, from: usize) -> Plan {

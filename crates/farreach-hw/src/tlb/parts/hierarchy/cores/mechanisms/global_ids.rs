@@ -79,14 +79,15 @@ impl Mechanism for GlobalIds {
                 false => Plan { whole: self.all, broadcasts: 1, ..Plan::default() },
             };
         }
+        let running = self.others.running(asid, from);
         let plan = self.others.request(request, from);
         let flushes = self.flushes.entry(asid).or_default();
         *flushes += 1;
-        if flushes.is_multiple_of(self.consider) && self.others.loaded(asid) as u64 >= self.least {
+        if flushes.is_multiple_of(self.consider) && running as u64 >= self.least {
             self.global.insert(asid);
             self.others.give_up_slots(asid);
             // Entries have the old ids, which are not used any more.
-            return Plan { pages: 0, whole: self.all, ..plan };
+            return Plan { pages: 0, whole: self.all, unreachable: self.all & !(plan.pages | plan.whole), ..plan };
         }
         plan
     }

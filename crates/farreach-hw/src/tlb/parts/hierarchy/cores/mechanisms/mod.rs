@@ -76,6 +76,8 @@ pub struct Plan {
     pub pages: CoreSet,
     /// Cores that drop the whole process.
     pub whole: CoreSet,
+    /// Of these, cores that need no instruction for it, because the id of these entries is not used any more.
+    pub unreachable: CoreSet,
     /// Cores that are interrupted for it.
     pub interrupted: CoreSet,
     /// Broadcast instructions, by which all cores drop the pages or, with none in `pages`, the whole process.
@@ -145,7 +147,8 @@ pub fn is_chosen(params: &Params) -> bool {
 }
 
 /// The one that a machine has.
-pub(super) fn build(params: &Params, cores: usize) -> Option<Box<dyn Mechanism>> {
-    let name = params.has(SHOOTDOWN.name).then(|| params.text(SHOOTDOWN.name))?;
-    listed(name).map(|listed| (listed.build)(params, cores))
+pub(super) fn build(params: &Params, cores: u64) -> Result<Option<Box<dyn Mechanism>>, String> {
+    broadcast::has_enough_ids(params, cores)?;
+    let chosen = params.has(SHOOTDOWN.name).then(|| params.text(SHOOTDOWN.name)).and_then(listed);
+    Ok(chosen.map(|listed| (listed.build)(params, cores as usize)))
 }
