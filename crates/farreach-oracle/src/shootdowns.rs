@@ -6,8 +6,8 @@
 //!   `other_cores = idle`, and keep their process loaded (lazy).
 //! * OL-2 The requester is the running core, also for a process that another core has loaded. It is not interrupted. If
 //!   it has not loaded the process, it does nothing.
-//! * OL-3 What is dropped one by one is each change of the request; what lies between changes stays. A change that
-//!   nothing announced is part of the last announced request if that is of its process, and no lookup, switch or end
+//! * OL-3 What is dropped one by one is the range of the request, also what lies between its changes (OS-SHD-6). A
+//!   change that nothing announced is part of the last announced request if that is of its process, and no lookup, switch or end
 //!   came since. Otherwise it is a request of its pages, each a mapping of order 0.
 //! * OL-4 An interrupt that finds a lazy core counts as one. The core has nothing loaded then, and flushes nothing: the
 //!   next switch to the process does (OS-SHD-3).
@@ -91,8 +91,8 @@ pub struct Shootdowns {
     /// Processes with an id of `broadcast`, and how many ids are used up.
     ids: BTreeSet<u32>,
     used: usize,
-    /// The process of the last request, and which cores drop changes one by one, or with `true` all.
-    joins: Option<(u32, Vec<Option<bool>>)>,
+    /// The last request, and which cores drop its range one by one, or with `true` all.
+    joins: Option<(Request, Vec<Option<bool>>)>,
     /// `requests`, `local_inval_entry`, `local_inval_all`, `switch_flushes`, `broadcast_inval`, `ipis`.
     pub counts: BTreeMap<&'static str, u64>,
 }
@@ -205,7 +205,7 @@ impl Shootdowns {
 
     pub fn request(&mut self, request: Request) {
         let reached = self.serve(request);
-        self.joins = Some((request.asid, reached));
+        self.joins = Some((request, reached));
     }
 
     fn serve(&mut self, request: Request) -> Vec<Option<bool>> {
@@ -257,12 +257,14 @@ impl Shootdowns {
 
     /// These pages have changed: a part of a request, or one that nothing announced (OL-3).
     pub fn change(&mut self, asid: u32, first: u64, pages: u64) {
-        let reached = match &self.joins {
-            Some((of, reached)) if *of == asid => reached.clone(),
-            _ => self.serve(Request { asid, first, pages, order: 0, tables: false }),
+        let own = Request { asid, first, pages, order: 0, tables: false };
+        let (request, reached) = match &self.joins {
+            Some((request, reached)) if request.asid == asid => (*request, reached.clone()),
+            _ => (own, self.serve(own)),
         };
         for (core, whole) in self.cores.iter_mut().zip(reached) {
-            let is_hit = |page: u64, size: u8| page < first + pages && first < page + (1 << size);
+            let hits = |r: Request, page: u64, size: u8| page < r.first + r.pages && r.first < page + (1 << size);
+            let is_hit = |page: u64, size: u8| hits(own, page, size) || hits(request, page, size);
             core.entries.retain(|&(of, page, size)| of != asid || whole.is_none_or(|all| !all && !is_hit(page, size)));
         }
     }

@@ -130,7 +130,7 @@ struct Cores {
     /// Where pages of page tables lie, if memory has nodes.
     numa: Option<numa::Handle>,
     /// What the mechanism has decided for the changes of this address space that come now.
-    plan: Option<(Asid, Plan)>,
+    plan: Option<(FlushRequest, Plan)>,
     /// The place of the mechanism's counters.
     part: usize,
     /// What is not counted by a core.
@@ -237,8 +237,9 @@ impl Cores {
             return self.shoot((asid, Some(pages)), unfiltered, change);
         }
         self.sum.take();
-        let plan = match self.plan {
-            Some((of, plan)) if of == asid => plan,
+        let announced = self.plan.filter(|(request, _)| request.asid == asid);
+        let plan = match announced {
+            Some((_, plan)) => plan,
             // A change that was not announced is a request of its own.
             _ => self.plan_for(FlushRequest { asid, pages, order: 0, tables: false }),
         };
@@ -247,7 +248,13 @@ impl Cores {
             let before = dropped(&*core.tlb);
             match plan.whole(i) {
                 Some(true) => core.tlb.invalidate(asid, VpnRange::ALL, report),
-                Some(false) => change(&mut *core.tlb, report),
+                Some(false) => {
+                    change(&mut *core.tlb, report);
+                    // What lies between the changes of a request is dropped, too (OS-SHD-6).
+                    if let Some((request, _)) = announced {
+                        core.tlb.invalidate(asid, request.pages, report);
+                    }
+                }
                 None => {}
             }
             if i != self.now {
@@ -393,7 +400,7 @@ impl OnRequest for Cores {
             return;
         }
         let plan = self.plan_for(request);
-        self.plan = Some((request.asid, plan));
+        self.plan = Some((request, plan));
     }
 }
 

@@ -19,7 +19,7 @@ pub(in crate::tlb) use check::check;
 
 use super::cores::CORES;
 use crate::tlb::parts::additions::{Counter, Law};
-use crate::tlb::parts::tables::Held;
+use crate::tlb::parts::tables::{Held, Mapping};
 use farreach_types::addr::{Asid, Vpn, VpnRange, owner};
 use farreach_types::counts::{OwnCounts, TlbCounts};
 use farreach_types::params::{Allowed, Key, Params};
@@ -189,6 +189,9 @@ pub(in crate::tlb) struct Numa {
     tree: Tree,
     cores_of_node: usize,
     reads: OwnCounts,
+    /// Mappings that were found to be gone before the change which invalidates them was told, with the nodes that may
+    /// have translations. Changes are told after all of them were made.
+    gone: Vec<(Mapping, NodeSet)>,
     /// Whether pages of the table that have become empty are freed with the changes that come now.
     freeing: bool,
     /// The places of its counters.
@@ -213,6 +216,7 @@ impl Handle {
             tree: Tree::new((listed.build)(params)?, levels, work),
             cores_of_node: (params.int(CORES.name) / params.int(NODES.name)) as usize,
             reads,
+            gone: Vec::new(),
             freeing: false,
             parts,
         };
@@ -233,8 +237,11 @@ impl Numa {
 
     /// A demand walk for a page begins on a core of this node: what its copy lacks is fetched first (OS-NPT-1).
     pub fn walk_begins(&mut self, asid: Asid, vpn: Vpn, node: u8) {
+        self.gone.clear();
         let asid = owner(asid, vpn.0);
-        if let Some(mapping) = self.held.mapping(asid, vpn) {
+        let mapping = self.held.mapping(asid, vpn);
+        debug_assert!(mapping.is_some(), "{asid:?} {vpn:?} is mapped, and the tables were not told");
+        if let Some(mapping) = mapping {
             self.tree.walk_begins(mapping, node);
         }
     }
@@ -261,9 +268,13 @@ impl Numa {
     /// See [`crate::tlb::OnMap::mapped`]; by a thread on this node.
     pub fn mapped(&mut self, asid: Asid, pages: VpnRange, view: &dyn PageTableView, node: u8) {
         self.tree.begins(node, self.split(asid, pages));
-        let Numa { held, tree, .. } = self;
+        let Numa { held, tree, gone, .. } = self;
+        let before = if tree.copies_on_demand() { held.within(asid, pages) } else { Vec::new() };
+        let mut before: Vec<_> = before.into_iter().map(|mapping| (mapping, tree.sharers(mapping))).collect();
         let mut ignored = OwnCounts::default();
         held.mapped(asid, pages, view, tree, &mut ignored);
+        before.retain(|(mapping, _)| held.mapping(asid, mapping.vpn) != Some(*mapping));
+        gone.append(&mut before);
         held.within(asid, pages).into_iter().for_each(|mapping| tree.write_leaf(mapping));
     }
 
@@ -279,12 +290,12 @@ impl Numa {
         }
     }
 
-    /// The nodes that have leaves of superpages at the ends of this range. If they are split, the pages of the table
-    /// for their parts come to the same nodes.
+    /// The nodes with a copy of the page of the table of superpages at the ends of this range. If they are split, the
+    /// pages of the table for their parts come to the same nodes, which may have base translations of them (T94-42).
     fn split(&self, asid: Asid, pages: VpnRange) -> NodeSet {
         let ends = [pages.start, Vpn(pages.end().0.saturating_sub(1))];
         let superpages = ends.into_iter().filter_map(|vpn| self.held.mapping(asid, vpn)).filter(|m| m.order > 0);
-        superpages.fold(0, |nodes, mapping| nodes | self.tree.holders(mapping))
+        superpages.fold(0, |nodes, mapping| nodes | self.tree.sharers(mapping))
     }
 
     /// The address space ended.
@@ -301,7 +312,13 @@ impl Numa {
             return None;
         }
         let leaves = self.held.within(asid, pages);
-        let nodes: NodeSet = leaves.into_iter().fold(0, |nodes, mapping| nodes | self.tree.sharers(mapping));
+        let mut nodes: NodeSet = leaves.into_iter().fold(0, |nodes, mapping| nodes | self.tree.sharers(mapping));
+        for (mapping, sharers) in &self.gone {
+            let of = VpnRange { start: mapping.vpn, pages: 1 << mapping.order };
+            if mapping.asid == asid && of.overlaps(&pages) {
+                nodes |= sharers;
+            }
+        }
         let of_node = (1u64 << self.cores_of_node) - 1;
         let cores = |node: usize| of_node << (node * self.cores_of_node);
         Some((0..64 / self.cores_of_node).filter(|node| nodes >> node & 1 != 0).map(cores).sum())

@@ -207,3 +207,23 @@ fn other_machines_are_refused() {
     let wrong = said("cores=2,l2_shared=true,numa_tables=away");
     assert!(wrong.contains("l2_shared must be false"), "{wrong}");
 }
+
+/// Changes are told when all were made: a superpage is split and a part of it unmapped, so that the part is gone when
+/// the split is told. Its invalidation comes behind that, and must reach the node all the same (OS-NPT-2).
+#[test]
+fn what_is_gone_before_it_is_told_is_interrupted() {
+    let mut world = World::new("cores=2,numa_tables=on_demand");
+    world.run(0);
+    world.map(range(0, 32), 0);
+    world.run(1);
+    world.load(3);
+    world.run(0);
+    world.pages.0.retain(|vpn, _| *vpn != 3);
+    world.tlb.demote(ASID, range(0, 16), &mut world.unfiltered);
+    world.tlb.mapped(ASID, range(0, 16), &world.pages);
+    let before = world.tlb.counts().shootdown.remote_invalidations;
+    world.tlb.invalidate(ASID, range(3, 1), &mut world.unfiltered);
+    world.tlb.unmapped(ASID, range(3, 1), &world.pages);
+    assert_eq!(world.tlb.counts().shootdown.remote_invalidations - before, 2, "in both levels");
+    assert_eq!(world.tlb.entries(), [], "nothing is left");
+}

@@ -57,7 +57,7 @@ pub(super) struct Tree {
     empty: BTreeSet<PageId>,
     /// The node of the thread whose changes come now.
     by: u8,
-    /// The nodes with the superpage whose parts are entered now.
+    /// The nodes that may have translations of the superpage whose parts are entered now.
     heirs: NodeSet,
     own: OwnCounts,
 }
@@ -99,7 +99,7 @@ impl Tree {
     }
 
     /// The copies that have a leaf.
-    pub fn holders(&self, mapping: Mapping) -> NodeSet {
+    fn holders(&self, mapping: Mapping) -> NodeSet {
         let (id, index) = leaf(mapping);
         self.placement.holders(id, index, self.page(id))
     }
