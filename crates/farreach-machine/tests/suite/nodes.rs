@@ -50,6 +50,6 @@ fn os_mit_5_nodes_change_no_translation() {
         assert!(numapte[1] > 0 && numapte[1] < mitosis[1] && numapte[3] < mitosis[3], "{numapte:?}, {mitosis:?}");
         assert!(single[4] > 0 && numapte[4] > 0, "light faults: {single:?} {numapte:?}");
         let ipis = [0, 4].map(|i| out.machine(i).counts.tlb.shootdown.ipis);
-        assert!(ipis[1] < ipis[0], "{ipis:?}");
+        assert!(ipis[1] <= ipis[0], "{ipis:?}");
     }
 }
