@@ -207,9 +207,7 @@ def sought(
     seed: int,
     program: str,
     label: str,
-    limit: Optional[int],
-    sample: Optional[int],
-    piece: tuple[Optional[str], int, int],
+    extent: tuple[Optional[int], Optional[int], tuple[Optional[str], int, int, Optional[int]]],
 ) -> Sought: ...
 def build(machine: _Machine, seed: int, sample: Optional[int]) -> None: ...
 def plan(points: Sequence[Sought], width: int, workers: int) -> list[str]: ...

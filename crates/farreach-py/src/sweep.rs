@@ -97,8 +97,11 @@ pub struct Sought {
     has_caches: bool,
 }
 
+/// Where a piece begins, the numbers of instructions that are left out and not counted, and of a phase.
+type PieceParts = (Option<String>, u64, u64, Option<u64>);
+
 /// A machine on a program (JSON), which results call `label`. The machine is built once, for what only its parts can
-/// judge. `piece`: where it begins, and the numbers of instructions that are left out and not counted.
+/// judge. `extent`: where it ends, the windows of which one is simulated, and the piece.
 #[pyfunction]
 pub fn sought(
     py: Python<'_>,
@@ -106,9 +109,7 @@ pub fn sought(
     seed: u64,
     program: &str,
     label: &str,
-    limit: Option<u64>,
-    sample: Option<u32>,
-    piece: (Option<String>, u64, u64),
+    extent: (Option<u64>, Option<u32>, PieceParts),
 ) -> PyResult<Sought> {
     if machine.3.is_some() {
         let what = "a design written in Python has no key in the cache: a sweep takes presets, kinds and files";
@@ -116,8 +117,8 @@ pub fn sought(
     }
     let spec = machine.spec(py, seed)?;
     let program: Program = read("program", program)?;
-    let (from, skip, warmup) = piece;
-    let piece = Piece { from: place(from)?, skip, warmup, ..Piece::default() };
+    let (limit, sample, (from, skip, warmup, every)) = extent;
+    let piece = Piece { from: place(from)?, skip, warmup, every, limit: None };
     let extent = Extent { limit, sample, piece };
     let point = Point::new(&spec, seed, &program, &extent).map_err(|error| raise(py, error))?;
     let has_caches = Wanted::has_caches(&spec);
