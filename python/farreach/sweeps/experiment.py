@@ -119,7 +119,7 @@ class Experiment:
             "limits": several(self.limits) or [],
             "search": None if self.search is None else dict(self.search),
         }
-        more = {"sample": self.sample, "most_points": self.most_points}
+        more: Dict[str, Any] = {"sample": self.sample, "most_points": self.most_points}
         more.update({"from": self.start, "skip": self.skip, "warmup": self.warmup, "every": self.every})
         return {**tables, **{key: value for key, value in more.items() if value is not None}}
 
