@@ -333,7 +333,7 @@ bench: all
 
 FUZZ_SECONDS ?= 600
 fuzz:
-	@for target in frt lackey drmemtrace champsim table lines perf gem5 cvp parquet open live text; do \
+	@for target in frt lackey drmemtrace champsim table lines perf gem5 cvp parquet arrow sift open live text; do \
 	  echo "make: fuzzing $$target for $(FUZZ_SECONDS) s"; \
 	  cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=20 || exit 1; \
 	done

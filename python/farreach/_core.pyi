@@ -205,10 +205,9 @@ class Sought:
 def sought(
     machine: _Machine,
     seed: int,
-    program: tuple[str, str],
-    limit: Optional[int],
-    sample: Optional[int],
-    piece: tuple[Optional[str], int, int],
+    program: str,
+    label: str,
+    extent: tuple[Optional[int], Optional[int], tuple[Optional[str], int, int, Optional[int]]],
 ) -> Sought: ...
 def build(machine: _Machine, seed: int, sample: Optional[int]) -> None: ...
 def plan(points: Sequence[Sought], width: int, workers: int) -> list[str]: ...

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .extras import need
 
-__all__ = ["Row", "flat", "row_of", "context_rows", "frame"]
+__all__ = ["Row", "flat", "row_of", "context_rows", "phase_rows", "frame"]
 
 #: A row of a table: values by column.
 Row = Mapping[str, Any]
@@ -62,6 +62,11 @@ def context_rows(workload: Row, machine: Row) -> List[Dict[str, Any]]:
         flat(used[tuple(which(counted).values())]["references"], "references.", row)
         rows.append({**row, **{name: value for name, value in counted.items() if name not in {"kernel", *row}}})
     return rows
+
+
+def phase_rows(machine: Row) -> List[Dict[str, Any]]:
+    """What a machine counted in each phase, as rows, with the number of the phase from 1; none if there are none."""
+    return [{"phase": number, **flat(phase)} for number, phase in enumerate(machine.get("phases", ()), 1)]
 
 
 def row_of(workload: Row, machine: Row) -> Dict[str, Any]:

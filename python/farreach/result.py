@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, 
 
 from . import _core
 from .extras import need
-from .frames import context_rows, flat, frame, row_of
+from .frames import context_rows, flat, frame, phase_rows, row_of
 from .records import MachineResult, Record, Workload
 
 if TYPE_CHECKING:
@@ -168,6 +168,13 @@ class Result(Reported):
         return frame([row for machine in self._values["machines"] for row in context_rows(workload, machine)])
 
     @property
+    def phases(self) -> Any:
+        """A `pandas.DataFrame` with a row for each machine and phase, of a run with `every`: `machine`, `phase` (from
+        1), then what was counted there, under the names of the JSON. Empty without `every`."""
+        machines = self._values["machines"]
+        return frame([{"machine": machine["name"], **row} for machine in machines for row in phase_rows(machine)])
+
+    @property
     def plot(self) -> ResultPlots:
         """Pictures of the result (needs altair)."""
         need("a picture", "pandas", "altair", "vl_convert")
@@ -213,6 +220,20 @@ class PageSizeResult(Reported):
     def to_frame(self) -> Any:
         """A `pandas.DataFrame` with a row for each page size."""
         return frame([flat(row) for row in self._values["rows"]])
+
+    @property
+    def phases(self) -> Any:
+        """A `pandas.DataFrame` with a row for each phase and page size, of a study with `every`: `phase` (from 1), its
+        `instructions`, then misses and the working set, the bytes of pages that the phase touches. Empty without
+        `every`."""
+        phases = enumerate(self._values.get("phases", ()), 1)
+        return frame(
+            [
+                {"phase": number, "instructions": phase["instructions"], **flat(size)}
+                for number, phase in phases
+                for size in phase["sizes"]
+            ]
+        )
 
     @property
     def plot(self) -> PageSizePlots:

@@ -133,7 +133,7 @@ def run(
             "mark": the pieces alone that it marks.
         skip: leave out this number of instructions from there on; their events take place, their references do not.
         warmup: simulate this number behind these, and do not count them; memory is that of all that is simulated.
-        every: divide what is counted into phases of this length: `Machine result.phases` in JSON.
+        every: divide what is counted into phases of this length: `Result.phases`.
         cwd: directory in which the program starts.
         stdin: file that is its standard input.
         stdout: file that its standard output goes to.
@@ -285,6 +285,7 @@ def pagesize(
     start: Union[str, int, None] = None,
     skip: Optional[Count] = None,
     warmup: Optional[Count] = None,
+    every: Optional[Count] = None,
 ) -> PageSizeResult:
     """What other page sizes would have brought: misses against memory, from 4 KB to 2 MB, in one pass.
 
@@ -295,12 +296,13 @@ def pagesize(
         entries: entries of each of the two TLBs.
         machines: machines to run beside; `()` for none.
         limit, seed, threads, progress, start, skip, warmup: as for `run`.
+        every: divide what is counted into phases of this number of instructions: `PageSizeResult.phases`.
     """
     if (trace is None) == (command is None):
         raise ValueError("a trace or a command is needed, and only one of them")
     numbers = [size_of("sizes", size) or 0 for size in sizes or [4096 << i for i in range(10)]]
     beside = [m._tuple() for m in listed(machines, none=True)]
-    settings = _settings(limit, seed, None, threads, False, progress, None, start, skip, warmup)
+    settings = _settings(limit, seed, None, threads, False, progress, None, start, skip, warmup, every)
     if command is not None:
         words = words_of(command)
         program = _Program(words, _command.tool_dir())

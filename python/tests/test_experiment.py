@@ -233,6 +233,27 @@ def test_a_search_is_checked_before_it_runs(cache, nothing_runs):
         assert faults(cache, programs=[GUPS], machines=[Grid("t94/single", {"entries": [16, 32]})], search=search)
 
 
+def test_turns_and_phases_are_checked_before_they_run(cache, nothing_runs):
+    together = "several traces and interleave, the instructions of a time slice, go together"
+    for program, said in [
+        ({"trace": ["a.frt", "b.frt"]}, together),
+        ({"trace": "a.frt", "interleave": "2M"}, together),
+        ({"trace": ["a.frt"], "interleave": "2M"}, "a path or an address, or a list of two or more is"),
+        ({"trace": ["a.frt", 3], "interleave": "2M"}, "a path or an address, or a list of two or more is"),
+        ({"trace": ["a.frt", "b.frt"], "interleave": 0}, "interleave = 0 is not allowed: a number of instructions"),
+        ({"trace": ["a.frt", "b.frt"], "interleave": "fast"}, "interleave = 'fast' is not allowed"),
+        ({"trace": [GUPS, "none.frt"], "interleave": "2M"}, "none.frt"),
+        ({"workload": "gups", "interleave": "2M"}, "unknown key 'interleave'"),
+    ]:
+        (fault,) = faults(cache, programs=[program], machines=["t94/single"])
+        assert said in fault, (said, fault)
+    for every, said in (("0", "every"), ("x", "every = 'x'")):
+        (fault,) = faults(cache, programs=[GUPS], machines=["t94/single"], every=every)
+        assert said in fault
+    (fault,) = faults(cache, programs=[GUPS], machines=["t94/single"], every="1M", sample=4)
+    assert "every is not allowed with sample" in fault
+
+
 def test_a_table_that_cannot_be_written_is_refused_first(tmp_path, cache, nothing_runs):
     (tmp_path / "x.toml").write_text(
         'limits = [""]\n[[program]]\ntrace = "none.frt"\n[[machine]]\nname = "t94/nobody"\n'

@@ -109,6 +109,48 @@ def test_a_sample_estimates_and_says_how_sure_it_is(cache, tmp_path):
         farreach.sweep(programs=[program], machines=["sv97/softvm"], sample=4, cache=cache)
 
 
+def test_traces_in_turn_and_phases_are_those_of_single_runs(kernel, shell, cache, tmp_path):
+    pieces = {"skip": "1K", "warmup": "500", "every": "7K"}
+    machines = ["t94/single", "today/zen5"]
+    file = tmp_path / "turns.toml"
+    file.write_text(
+        'limits = ["60K"]\nskip = "1K"\nwarmup = 500\nevery = "7K"\n'
+        f'[[program]]\ntrace = ["{kernel}", "{shell}", "{JOIN}"]\ninterleave = "5K"\n'
+        f'[[program]]\ntrace = "{kernel}"\n' + "".join(f'[[machine]]\nname = "{name}"\n' for name in machines)
+    )
+    turns = [kernel, shell, JOIN]
+    swept = [
+        farreach.sweep(file, cache=cache, on="local:1", quiet=True),
+        farreach.sweep(
+            programs=[{"trace": turns, "interleave": "5K"}, kernel],
+            machines=machines,
+            limits="60K",
+            cache=cache,
+            on="local:1",
+            quiet=True,
+            **pieces,
+        ),
+    ]
+    for table in swept:
+        assert not table.failures and len(table.frame) == 4
+        for row in table.frame.to_dict("records"):
+            more = {"interleave": "5K"} if " + " in row["program"] else {}
+            alone = farreach.simulate(turns if more else kernel, row["machine"], limit="60K", **pieces, **more)
+            expected = alone.to_frame().to_dict("records")[0]
+            assert (row["misses"], row["lookups"]) == (expected["misses"], expected["lookups"])
+            assert row["workload.processes"] == expected["workload.processes"]
+            mine = table.phases.query("program == @row['program'] and machine == @row['machine']")
+            assert len(mine) == len(alone.phases) > 1 and mine["misses"].sum() == row["misses"]
+            for column in alone.phases:
+                assert list(mine[column]) == list(alone.phases[column]), column
+    folder = swept[0].save(tmp_path / "turns.sweep")
+    assert farreach.Sweep.load(folder).phases.equals(swept[0].phases)
+    assert len((folder / "phases.csv").read_text().splitlines()) == len(swept[0].phases) + 1
+    # A folder has no phases of another sweep.
+    one = farreach.sweep(programs=[kernel], machines=machines, cache=cache, on="local:1", quiet=True)
+    assert one.phases.empty and not (one.save(folder) / "phases.csv").exists()
+
+
 def test_a_changed_trace_is_noticed(tmp_path, cache, counted):
     import numpy as np
 

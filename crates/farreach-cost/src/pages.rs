@@ -123,6 +123,7 @@ mod tests {
             ..PageRow::default()
         };
         let mut result = PageSizeResult {
+            phases: Vec::new(),
             schema: String::new(),
             workload: Default::default(),
             entries: 64,

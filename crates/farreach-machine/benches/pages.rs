@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 fn lab(sizes: &[u64]) -> PageLab {
-    PageLab::new(sizes, Options::default()).expect("sizes of the study")
+    PageLab::new(sizes, 64, Options::default()).expect("sizes of the study")
 }
 
 fn load(file: Option<&String>, references: u64) -> Vec<Batch> {

@@ -107,7 +107,7 @@ fn main() {
     row("sv97: the 64 machines of Figure 8", &figure.iter().map(String::as_str).collect::<Vec<_>>());
     if args.get(2).is_none_or(|part| "seven page sizes".contains(part.as_str())) {
         let seconds = best(|| {
-            let mut lab = PageLab::new(&PAGE_SIZES[..7], Options::default()).expect("sizes of the study");
+            let mut lab = PageLab::new(&PAGE_SIZES[..7], 64, Options::default()).expect("sizes of the study");
             batches.iter().for_each(|batch| _ = lab.feed(batch).expect("a sound trace"));
             references = lab.progress().references;
         });

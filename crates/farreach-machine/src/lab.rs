@@ -221,7 +221,7 @@ mod tests {
         stream.push_op(Op::End(End::Exit(0)));
         let lab = |machine| Lab::new(MachineSpec::parse_all([machine], 0).unwrap(), Options::default()).unwrap();
         let [mut tlb, mut caches] = ["t94/single", "sv97/softvm"].map(lab);
-        let mut pages = PageLab::new(&[4096], Options::default()).unwrap();
+        let mut pages = PageLab::new(&[4096], 64, Options::default()).unwrap();
         let mut feed = || [tlb.feed(&stream), caches.feed(&stream), pages.feed(&stream)];
         assert!(feed().iter().all(|first| matches!(first, Ok(true))));
         for second in feed() {

@@ -11,6 +11,11 @@ use farreach_types::event::Boundary;
 /// Most phases of a run: each takes some memory for each machine.
 pub(super) const MOST_PHASES: usize = 10_000;
 
+/// What is said of more.
+pub(super) fn too_many() -> String {
+    format!("--every: more than {MOST_PHASES} phases; longer ones are needed")
+}
+
 /// What a machine has counted.
 #[derive(Clone, Default)]
 pub(super) struct Counted {
@@ -74,7 +79,7 @@ impl Marks {
             Boundary::Counted => (self.warming, self.begun) = (false, Some(now)),
             Boundary::Phase => {
                 if self.phases.len() == MOST_PHASES {
-                    return Err(format!("--every: more than {MOST_PHASES} phases; longer ones are needed"));
+                    return Err(too_many());
                 }
                 self.phases.push(self.in_phase(&now));
                 self.phase = Some(now);

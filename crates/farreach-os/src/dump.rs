@@ -12,10 +12,11 @@
 //! A line `mapping` is a mapping of the process: first page, pages, protection and `p`rivate or `s`hared, page of the
 //! file at its start (0 if there is none), and the file, `heap`, `stack` or `anonymous`. The lines that follow are its
 //! present pages, in runs: first page, pages, first frame (`-` where it was not visible) and the size of the page table
-//! leaf. Numbers are hexadecimal. Everything is in ascending order. `#` begins a comment. `foreign` has what else is
-//! read.
+//! leaf. Numbers are hexadecimal. Everything is in ascending order. `#` begins a comment. `foreign` and [`pagemap`]
+//! have what else is read.
 
 mod foreign;
+pub mod pagemap;
 
 use farreach_types::event::Prot;
 use std::fmt::{self, Display, Formatter};

@@ -106,14 +106,14 @@ pub fn pagesize_of_command(
     machines: Vec<Machine>,
     settings: Settings,
 ) -> PyResult<(Report, i32)> {
-    let (mut study, failure) = Study::new(py, &sizes, &machines, &settings)?;
+    let (mut study, failure) = Study::new(py, &sizes, entries, &machines, &settings)?;
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
         let mut live = program.start()?;
         let so_far = drive(&mut live, &mut lookout, |batch| study.feed(batch))?;
         let (status, limits) = live.finish()?;
         lookout.end(so_far)?;
-        Ok((study.result(label, entries, limits)?, status))
+        Ok((study.result(label, limits)?, status))
     });
     result.map_err(|stop: Stop| stop.raise(py))
 }

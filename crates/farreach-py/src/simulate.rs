@@ -156,10 +156,16 @@ pub struct Study {
 
 impl Study {
     /// The failure is that of designs written in Python.
-    pub fn new(py: Python<'_>, sizes: &[u64], machines: &[Machine], settings: &Settings) -> PyResult<(Study, Failure)> {
+    pub fn new(
+        py: Python<'_>,
+        sizes: &[u64],
+        entries: u64,
+        machines: &[Machine],
+        settings: &Settings,
+    ) -> PyResult<(Study, Failure)> {
         let (options, cutter) = (settings.options(machines), settings.cutter()?);
         let threads = if machines.is_empty() { options.threads } else { options.threads / 2 };
-        let pages = PageLab::new(sizes, Options { threads, ..options.clone() });
+        let pages = PageLab::new(sizes, entries, Options { threads, ..options.clone() });
         let pages = pages.map_err(|error| match error {
             farreach::Error::Config { machine, what } => PyValueError::new_err(format!("sizes {machine}: {what}")),
             other => raise(py, other),
@@ -183,7 +189,7 @@ impl Study {
     }
 
     /// `limits`: those of the recorder that the program met.
-    pub fn result(mut self, label: &str, entries: u64, limits: Vec<RecorderLimit>) -> farreach::Result<Report> {
+    pub fn result(mut self, label: &str, limits: Vec<RecorderLimit>) -> farreach::Result<Report> {
         self.pages.finish()?;
         self.cutter.end()?;
         let mut policies: Vec<MachineResult> = Vec::new();
@@ -191,7 +197,7 @@ impl Study {
             lab.finish()?;
             policies = lab.result(label, None).machines;
         }
-        let mut result = self.pages.result(label, None, entries, policies);
+        let mut result = self.pages.result(label, None, policies);
         result.workload.limits = limits;
         result.workload.piece = self.cutter.used();
         Ok(result.into())
@@ -209,13 +215,13 @@ pub fn pagesize(
     machines: Vec<Machine>,
     settings: Settings,
 ) -> PyResult<Report> {
-    let (mut study, failure) = Study::new(py, &sizes, &machines, &settings)?;
+    let (mut study, failure) = Study::new(py, &sizes, entries, &machines, &settings)?;
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
         let mut stream = source.open()?;
         let so_far = drive(&mut *stream, &mut lookout, |batch| study.feed(batch))?;
         lookout.end(so_far)?;
-        Ok(study.result(label, entries, Vec::new())?)
+        Ok(study.result(label, Vec::new())?)
     });
     result.map_err(|stop: Stop| stop.raise(py))
 }

@@ -97,31 +97,32 @@ pub struct Sought {
     has_caches: bool,
 }
 
-/// A machine on a program: its JSON, and the name that results call it by. The machine is built once, for what only its
-/// parts can judge. `piece`: where it begins, and the numbers of instructions that are left out and not counted.
+/// Where a piece begins, the numbers of instructions that are left out and not counted, and of a phase.
+type PieceParts = (Option<String>, u64, u64, Option<u64>);
+
+/// A machine on a program (JSON), which results call `label`. The machine is built once, for what only its parts can
+/// judge. `extent`: where it ends, the windows of which one is simulated, and the piece.
 #[pyfunction]
 pub fn sought(
     py: Python<'_>,
     machine: Machine,
     seed: u64,
-    program: (String, String),
-    limit: Option<u64>,
-    sample: Option<u32>,
-    piece: (Option<String>, u64, u64),
+    program: &str,
+    label: &str,
+    extent: (Option<u64>, Option<u32>, PieceParts),
 ) -> PyResult<Sought> {
     if machine.3.is_some() {
         let what = "a design written in Python has no key in the cache: a sweep takes presets, kinds and files";
         return Err(crate::errors::refuse(py, &machine.0, what));
     }
     let spec = machine.spec(py, seed)?;
-    let (program, label) = program;
-    let program: Program = read("program", &program)?;
-    let (from, skip, warmup) = piece;
-    let piece = Piece { from: place(from)?, skip, warmup, ..Piece::default() };
+    let program: Program = read("program", program)?;
+    let (limit, sample, (from, skip, warmup, every)) = extent;
+    let piece = Piece { from: place(from)?, skip, warmup, every, limit: None };
     let extent = Extent { limit, sample, piece };
     let point = Point::new(&spec, seed, &program, &extent).map_err(|error| raise(py, error))?;
     let has_caches = Wanted::has_caches(&spec);
-    Ok(Sought { key: point.key.clone(), point, program, label, extent, has_caches })
+    Ok(Sought { key: point.key.clone(), point, program, label: label.to_owned(), extent, has_caches })
 }
 
 /// Builds a machine and throws it away: what only its parts can judge is refused now, and that it cannot be sampled.

@@ -7,7 +7,7 @@ use super::prices::miss_cycles;
 use super::table::header;
 use super::view::cleaned_study;
 use farreach_types::addr::Bytes;
-use farreach_types::counts::{MachineResult, PageCounts, PageRow, PageSizeResult};
+use farreach_types::counts::{MachineResult, PageCounts, PagePhase, PageRow, PageSizeResult, PhaseSize};
 use farreach_types::plural::with_noun;
 use serde_json::{Map, Value as Json};
 
@@ -54,6 +54,7 @@ the first size.
                 once.\n";
         out += &format!("  {}\n", miss_cycles(&result.policies));
     }
+    out += &phases(result, width);
     let names: Vec<&str> = result.frontier.iter().map(|p| p.name.as_str()).collect();
     if !names.is_empty() {
         out += &format!("\nNothing has both fewer misses and a lower peak than one of: {}\n", names.join(", "));
@@ -63,6 +64,38 @@ the first size.
     }
     out + &super::limits::render(&result.workload, width)
 }
+
+/// Misses and working sets with a row for each phase; nothing if the run has none.
+fn phases(result: &PageSizeResult, width: usize) -> String {
+    if result.phases.is_empty() {
+        return String::new();
+    }
+    let sizes = result.rows.iter().map(|row| Bytes(row.counts.page_size).to_string());
+    let machines = result.policies.iter().map(|machine| broken(&machine.name));
+    let blocks: [(&str, Vec<String>, Cells); 2] = [
+        ("Misses, phase by phase", sizes.clone().chain(machines).collect(), |result, at| {
+            let sizes = result.phases[at].sizes.iter().map(|size| count(size.fetch_misses + size.data_misses));
+            let machine = |machine: &MachineResult| machine.phases.get(at).map_or(NONE.into(), |p| count(p.misses));
+            sizes.chain(result.policies.iter().map(machine)).collect()
+        }),
+        ("Working set of each phase: the pages that it touches", sizes.collect(), |result, at| {
+            result.phases[at].sizes.iter().map(|size| bytes(size.total_bytes)).collect()
+        }),
+    ];
+    let block = |(name, heads, cells): (&str, Vec<String>, Cells)| {
+        let above = vec![String::new(); heads.len() + 2];
+        let heads = ["phase", "instructions"].map(str::to_owned).into_iter().chain(heads).collect();
+        let row = |(at, phase): (usize, &PagePhase)| {
+            [(at + 1).to_string(), count(phase.instructions)].into_iter().chain(cells(result, at)).collect()
+        };
+        let rows: Vec<Vec<String>> = result.phases.iter().enumerate().map(row).collect();
+        format!("\n{name}\n{}", lines(&[above, heads], &rows, width))
+    };
+    blocks.into_iter().map(block).collect()
+}
+
+/// What a block shows of a phase.
+type Cells = fn(&PageSizeResult, usize) -> Vec<String>;
 
 fn size(row: &PageRow) -> Vec<String> {
     let (c, r) = (&row.counts, &row.relative);
@@ -93,7 +126,8 @@ fn policy(machine: &MachineResult, first: Option<&PageRow>) -> Vec<String> {
 }
 
 /// One row per page size, then one per policy (RFC 4180): the fields under the names they have in the JSON, `name`
-/// before them, `workload.*` behind. Misses by number of entries are `fetch_misses_64` and so on.
+/// before them, `workload.*` behind. Misses by number of entries are `fetch_misses_64` and so on. Behind them, one row
+/// per page size and phase, and per policy and phase, if there are phases, with its number under `phase`.
 pub fn csv(result: &PageSizeResult) -> String {
     let workload = rows::flat("workload.", rows::json(&result.workload));
     let size = |row: &PageRow| {
@@ -119,6 +153,21 @@ pub fn csv(result: &PageSizeResult) -> String {
         fields.extend(workload.clone());
         fields
     };
-    let all: Vec<_> = result.rows.iter().map(size).chain(result.policies.iter().map(policy)).collect();
+    let phase = |(at, phase): (u64, &PagePhase)| {
+        let size = |size: &PhaseSize| {
+            let mut fields = Map::new();
+            fields.insert("name".into(), Json::from(Bytes(size.page_size).to_string()));
+            fields.insert("phase".into(), Json::from(at));
+            fields.insert("instructions".into(), Json::from(phase.instructions));
+            fields.extend(rows::flat("", rows::json(size)));
+            fields
+        };
+        phase.sizes.iter().map(size).collect::<Vec<_>>()
+    };
+    let all: Vec<_> = (result.rows.iter().map(size))
+        .chain(result.policies.iter().map(policy))
+        .chain((1..).zip(&result.phases).flat_map(phase))
+        .chain(result.policies.iter().flat_map(super::phases::rows))
+        .collect();
     rows::table(&all)
 }

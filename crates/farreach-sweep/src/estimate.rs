@@ -1,6 +1,6 @@
 //! How long passes will take: each program is run for a moment on some of its machines, and its length is found out.
 
-use crate::pass::{Pass, Work};
+use crate::pass::{ENTRIES, Pass, Work};
 use farreach_machine::{Lab, Options, PageLab, Progress};
 use farreach_types::Result;
 use farreach_types::event::Batch;
@@ -116,7 +116,7 @@ fn sample(pass: &Pass, to_end: bool) -> Result<(f64, Option<f64>)> {
             (width, Box::new(move |batch| Ok((lab.feed(batch)?, lab.progress()))))
         }
         Work::PageSizes { sizes, .. } => {
-            let mut lab = PageLab::new(sizes, options)?;
+            let mut lab = PageLab::new(sizes, ENTRIES, options)?;
             (sizes.len(), Box::new(move |batch| Ok((lab.feed(batch)?, lab.progress()))))
         }
     };

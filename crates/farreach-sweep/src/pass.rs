@@ -74,7 +74,7 @@ pub enum Work {
 }
 
 /// Entries of the TLBs for which the page-size study is told; its result has all others.
-const ENTRIES: u64 = 64;
+pub(crate) const ENTRIES: u64 = 64;
 
 impl Pass {
     /// Machines, or page sizes, side by side.
@@ -133,12 +133,12 @@ impl Pass {
                 Ok(Some(answers.collect()))
             }
             Work::PageSizes { key, sizes } => {
-                let mut lab = PageLab::new(sizes, options)?;
+                let mut lab = PageLab::new(sizes, ENTRIES, options)?;
                 let driven = self.drive(&mut watch, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
                 lab.finish()?;
                 let Some(cutter) = driven else { return Ok(None) };
                 cutter.end()?;
-                let mut result = lab.result(&self.label, None, ENTRIES, Vec::new());
+                let mut result = lab.result(&self.label, None, Vec::new());
                 result.workload.piece = cutter.used();
                 Ok(Some(vec![(key.clone(), Answer::PageSizes(Box::new(result)))]))
             }

@@ -44,7 +44,7 @@ impl Point {
         let piece = &extent.piece;
         parts.extend(piece.from.as_ref().map(|place| format!("from {place}")));
         parts.extend(
-            [("skip", piece.skip), ("warmup", piece.warmup)]
+            [("skip", piece.skip), ("warmup", piece.warmup), ("phases of", piece.every.unwrap_or(0))]
                 .iter()
                 .filter(|(_, n)| *n > 0)
                 .map(|(word, n)| format!("{word} {n}")),

@@ -2,7 +2,7 @@
 
 use farreach_kernels::{KernelSpec, Settings, kernel};
 use farreach_papers::micro;
-use farreach_trace::{Chain, Dealt, Relocated, open_trace};
+use farreach_trace::{Chain, Dealt, Interleaved, Relocated, open_trace};
 use farreach_types::addr::Bytes;
 use farreach_types::event::Source;
 use farreach_types::{Error, Result};
@@ -37,6 +37,8 @@ pub enum Program {
     },
     /// Programs one after the other.
     Chain(Vec<Program>),
+    /// Programs in turn on one machine, with time slices of this many instructions, at least 1.
+    Interleaved(Vec<Program>, u64),
     /// A program with new mappings aligned to this size.
     Aligned(Box<Program>, u64),
     /// A kernel whose work is dealt out to this many threads.
@@ -83,6 +85,10 @@ impl Program {
             Program::Trace { format: None, hash, .. } => format!("trace {hash}"),
             Program::Trace { format: Some(format), hash, .. } => format!("trace {hash} as {format}"),
             Program::Chain(parts) => parts.iter().map(Program::identity).collect::<Vec<_>>().join(" then "),
+            Program::Interleaved(parts, slice) => {
+                let parts: Vec<String> = parts.iter().map(Program::identity).collect();
+                format!("({}) in turn, {slice} instructions each", parts.join(" beside "))
+            }
             Program::Aligned(inner, size) => format!("{} aligned to {}", inner.identity(), Bytes(*size)),
             Program::Dealt(inner, threads) => format!("{} dealt out to {threads} threads", inner.identity()),
             Program::Micro(name) => format!("by its name {name}"),
@@ -99,7 +105,7 @@ impl Program {
             Program::Kernel { references, .. } => 5 * references,
             // Recorded traces have some sixteen references in a byte.
             Program::Trace { bytes, .. } => 16 * bytes,
-            Program::Chain(parts) => parts.iter().map(Program::references).sum(),
+            Program::Chain(parts) | Program::Interleaved(parts, _) => parts.iter().map(Program::references).sum(),
             Program::Aligned(inner, _) | Program::Dealt(inner, _) => inner.references(),
             Program::Micro(_) | Program::Server { .. } => 0,
         }
@@ -118,6 +124,9 @@ impl Program {
             }
             Program::Trace { file, format, .. } => open_trace(file, format.as_deref())?.source,
             Program::Chain(parts) => Box::new(Chain::new(parts.iter().map(Program::open).collect::<Result<_>>()?)),
+            Program::Interleaved(parts, slice) => {
+                Box::new(Interleaved::new(parts.iter().map(Program::open).collect::<Result<_>>()?, *slice))
+            }
             Program::Aligned(inner, size) => {
                 Box::new(Relocated::new(inner.open()?, *size).map_err(|e| fail("aligned", e.to_string()))?)
             }
@@ -131,7 +140,9 @@ impl Program {
     pub fn traces_mut(&mut self) -> Vec<(&mut String, &str)> {
         match self {
             Program::Trace { file, hash, .. } => vec![(file, hash)],
-            Program::Chain(parts) => parts.iter_mut().flat_map(Program::traces_mut).collect(),
+            Program::Chain(parts) | Program::Interleaved(parts, _) => {
+                parts.iter_mut().flat_map(Program::traces_mut).collect()
+            }
             Program::Aligned(inner, _) | Program::Dealt(inner, _) => inner.traces_mut(),
             Program::Kernel { .. } | Program::Micro(_) | Program::Server { .. } => Vec::new(),
         }

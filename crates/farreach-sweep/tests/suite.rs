@@ -2,7 +2,7 @@
 
 use farreach_machine::{Lab, MachineSpec, Options, Sample};
 use farreach_sweep::{Answer, Cache, Estimate, Extent, Pass, Point, Program, Wanted, Work, plan};
-use farreach_trace::{Cut, Piece};
+use farreach_trace::{Cut, Interleaved, Piece};
 use std::path::PathBuf;
 
 const GUPS: &str = "workload:gups:size=1M,references=20K";
@@ -95,6 +95,54 @@ fn a_piece_of_a_program_is_what_the_machines_see() {
     let pass = plan(vec![wanted(&too_far)], 8, 1).remove(0);
     let why = pass.run(1, |_| true).expect_err("it is shorter").to_string();
     assert!(why.contains("gups") && why.contains("--skip 1099511627776: the run ended after"), "{why}");
+}
+
+#[test]
+fn programs_in_turn_and_phases_are_those_of_a_single_run() {
+    let parts = [program(GUPS), program("workload:join:references=20K")];
+    let both = Program::Interleaved(parts.to_vec(), 3_000);
+    let piece = Piece { skip: 2_000, warmup: 1_000, every: Some(4_000), ..Piece::default() };
+    let extent = Extent { limit: Some(30_000), piece: piece.clone(), ..Extent::default() };
+    let machines = ["t94/single:entries=8", "since-os/linux"];
+    let wanted = |program: &Program, extent: &Extent, machine| Wanted {
+        program: program.clone(),
+        label: "both".into(),
+        extent: extent.clone(),
+        has_caches: false,
+        point: point(machine, 0, program, extent),
+    };
+    let passes = plan(machines.map(|machine| wanted(&both, &extent, machine)).into(), 32, 1);
+    assert_eq!(passes.len(), 1);
+    let text = serde_json::to_string(&passes[0]).expect("plain");
+    let pass: Pass = serde_json::from_str(&text).expect("as written");
+    assert_eq!(pass, passes[0]);
+    let answers = pass.run(1, |_| true).expect("kernels").expect("not stopped");
+    let options = Options { limit: extent.limit, warmup: Some(1_000), ..Options::default() };
+    let mut lab = Lab::new(machines.map(spec).into(), options).expect("machines");
+    let sources = parts.iter().map(|part| part.open().expect("a kernel")).collect();
+    lab.run(&mut Cut::new(Interleaved::new(sources, 3_000), piece)).expect("kernels");
+    let alone = lab.result("both", None);
+    for ((_, answer), expected) in answers.iter().zip(&alone.machines) {
+        let Answer::Machine(measured) = answer else { panic!("a machine") };
+        assert_eq!((&measured.machine.counts, &measured.machine.phases), (&expected.counts, &expected.phases));
+        assert_eq!(expected.phases.len(), 8, "30000 instructions in phases of 4000");
+        assert_eq!(measured.workload.processes, 2);
+    }
+    // Each of these is another result.
+    let whole = Extent::default();
+    let phases = |every| Extent { piece: Piece { every: Some(every), ..Piece::default() }, ..Extent::default() };
+    let in_turn = |slice| Program::Interleaved(parts.to_vec(), slice);
+    let reversed = Program::Interleaved(parts.iter().rev().cloned().collect(), 3_000);
+    let keys = [
+        (&both, &whole),
+        (&in_turn(3_001), &whole),
+        (&reversed, &whole),
+        (&Program::Chain(parts.to_vec()), &whole),
+        (&both, &phases(4_000)),
+        (&both, &phases(4_001)),
+    ];
+    let keys = keys.map(|(program, extent)| wanted(program, extent, machines[0]).point.key);
+    assert_eq!(std::collections::BTreeSet::from(keys.clone()).len(), keys.len());
 }
 
 #[test]

@@ -93,6 +93,11 @@ pub fn parquet(data: &[u8]) {
     as_text(data, &["parquet", "text:address=2,kind=1,size=3,pid=4"]);
 }
 
+/// So are tables of Arrow IPC.
+pub fn arrow(data: &[u8]) {
+    as_text(data, &["arrow", "text:address=2,kind=1,size=3,pid=4"]);
+}
+
 /// So is what tools write a line for each reference of.
 pub fn lines(data: &[u8]) {
     as_text(data, &["pinatrace", "dramsim", "execlog"]);
@@ -101,6 +106,11 @@ pub fn lines(data: &[u8]) {
 /// So are packet traces of gem5.
 pub fn gem5(data: &[u8]) {
     as_text(data, &["gem5:addresses=virtual", "gem5:addresses=physical,load=22,store=7,skip=11"]);
+}
+
+/// So are traces of Sniper.
+pub fn sift(data: &[u8]) {
+    as_text(data, &["sift"]);
 }
 
 /// So are traces of the championship in value prediction.

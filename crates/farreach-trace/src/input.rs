@@ -134,6 +134,12 @@ pub struct Bytes {
 }
 
 impl Bytes {
+    /// The rest, which zlib has compressed.
+    pub(crate) fn inflated(self) -> Bytes {
+        let stream = Box::new(flate2::read::ZlibDecoder::new(self.stream));
+        Bytes { compression: Some("zlib"), stream, ..self }
+    }
+
     /// Reads into `buf` until it is full or the stream ends; the number of bytes read. `place` names the spot in
     /// messages.
     pub fn fill(&mut self, buf: &mut [u8], place: impl Fn(usize) -> String) -> Result<usize> {

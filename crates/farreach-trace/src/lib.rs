@@ -37,6 +37,7 @@ mod pipe;
 pub mod relocate;
 mod samples;
 mod settings;
+mod sift;
 pub mod table;
 mod tally;
 pub mod write;
@@ -85,6 +86,8 @@ pub const FORMATS: &[Format] = &[
     execlog::FORMAT,
     perf::FORMAT,
     gem5::FORMAT,
+    sift::FORMAT,
+    table::arrow::FORMAT,
     cvp::FORMAT,
     champsim::FORMAT,
     champsim::CLOUDSUITE,

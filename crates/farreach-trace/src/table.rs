@@ -15,14 +15,16 @@
 //!   then the reference; a store right behind a load of the same instruction is of the same execution.
 //! * `more`: lines may end anywhere from this column on.
 //! * `base` of addresses: 10, 16, or `auto`, hexadecimal with 0x and decimal without. Sizes and processes are `auto`.
-//! * `separator`: `space` is any number of blanks and tabs; others separate columns that may be empty, have blanks
-//!   around them, or stand in double quotes.
+//! * `separator`: `space` is any number of blanks and tabs, and a colon, comma or semicolon before them; others
+//!   separate columns that may be empty, have blanks around them, or stand in double quotes.
 //! * `load`, `store`, `fetch`, `modify`: the words of a kind, with `|` between; `modify` is a load, then a store,
 //!   and `skip` no reference.
 //! * `header`: lines at the beginning that are passed over. `comment`: so are lines that begin so, and empty ones.
 
+pub(crate) mod arrow;
 mod fields;
 pub(crate) mod parquet;
+mod rows;
 
 use fields::{blanks, split};
 use hashbrown::HashMap;
@@ -47,8 +49,11 @@ pub(crate) const FORMAT: Format = Format {
     settings: "address=COLUMN, and more",
     detect: |_| false,
     open: |input: Input, settings: &str| -> Result<Opened> {
-        if parquet::detect(input.head()) {
-            return parquet::open(input, settings);
+        // A binary table is known by its first bytes; its columns are named in the same way.
+        for binary in [&parquet::FORMAT, &arrow::FORMAT] {
+            if (binary.detect)(input.head()) {
+                return (binary.open)(input, settings);
+            }
         }
         let table = Table::parse(settings).map_err(|what| Error::Trace {
             file: input.file.clone(),

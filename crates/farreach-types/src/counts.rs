@@ -23,7 +23,9 @@ pub use ideal::{IdealSegment, LONG_LIVED_PERCENT};
 pub use limits::{LimitKind, RecorderLimit, SignalEnd, signal_name};
 pub use os::{CompactionUse, Contiguity, FreeMemory, OsCounts, SegmentUse};
 pub use own::OwnCounts;
-pub use pages::{Advice, FrontierPoint, PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Relative};
+pub use pages::{
+    Advice, FrontierPoint, PAGESIZE_SCHEMA, PageCounts, PagePhase, PageRow, PageSizeResult, PhaseSize, Relative,
+};
 pub use system::{HandlerCounts, OverheadRow, SideCounts, SystemCounts};
 pub use tlbs::{TLBS_SCHEMA, TlbCurve, TlbKnee, TlbMeasurement, TlbPoint, TlbPrice};
 pub use watch::{

@@ -13,7 +13,7 @@ from ..messages import shown
 from ..quantities import PathLike, Size
 from . import cluster
 from .experiment import Experiment
-from .points import WIDTH, Point, row_of_point
+from .points import WIDTH, Point, phases_of_point, row_of_point
 from .prepare import ExperimentLike, Parts, points_of, prepared
 from .search import prepared as search_prepared
 from .search import search
@@ -178,9 +178,11 @@ def _table(
     experiment: Experiment, points: Sequence[Point], found: Mapping[str, str], failed: Mapping[str, str]
 ) -> Sweep:
     """What there is of these points."""
-    rows = [row_of_point(point, found[point.sought.key]) for point in points if point.sought.key in found]
+    there = [point for point in points if point.sought.key in found]
+    rows = [row_of_point(point, found[point.sought.key]) for point in there]
+    phases = [row for point in there for row in phases_of_point(point, found[point.sought.key])]
     failures = [
         {**point.names(), "message": failed[point.sought.key]} for point in points if point.sought.key in failed
     ]
     about = {"name": experiment.name, "model": _core.model(), "experiment": experiment.to_dict()}
-    return Sweep(rows, failures, about)
+    return Sweep(rows, failures, about, phases)

@@ -21,9 +21,11 @@ __all__ = ["Experiment", "ProgramLike", "SweptLike", "load"]
 #: More points than this are refused, unless `most_points` allows them: each takes some kilobytes here.
 MOST_POINTS = 100_000
 _MACHINE_KEYS = {"name", "grid", "list", "sample", "sample_seed", "where"}
-_PIECE_KEYS = {"limits", "from", "skip", "warmup", "sample"}
+_PIECE_KEYS = {"limits", "from", "skip", "warmup", "every", "sample"}
 _TOP_KEYS = {"name", "program", "machine", "seeds", "search", "most_points"} | _PIECE_KEYS
 
+#: A piece of a run: where it begins, instructions that are left out, that are not counted, and of a phase.
+Piece = Tuple[Optional[str], int, int, Optional[int]]
 #: What a sweep takes for a program: a path or an address of a trace, `workload:NAME`, or a table as in the TOML.
 ProgramLike = Union[PathLike, Trace, Mapping[str, Any]]
 #: What a sweep takes for a machine, or for many.
@@ -36,7 +38,8 @@ class Experiment:
 
     Args:
         programs: paths or URLs of traces, `workload:NAME`, or tables as in the TOML: `{"trace": ...}`,
-            `{"command": [...]}`, `{"workload": ...}`.
+            `{"command": [...]}`, `{"workload": ...}`; `{"trace": [..., ...], "interleave": "2M"}` are several on one
+            machine, in time slices of so many instructions.
         machines: names, `Machine`s, `Grid`s, or tables as in the TOML.
         seeds: seeds of everything random in machines.
         limits: instructions after which a program stops; None: never.
@@ -49,6 +52,7 @@ class Experiment:
             pieces alone that it marks. In the TOML: `from`.
         skip: instructions that are left out from there on.
         warmup: instructions behind these that are simulated and not counted. Limits count behind both.
+        every: divide what is counted into phases of this number of instructions: `Sweep.phases`.
         faults: what is known to be wrong with it, to be refused together with the rest.
     """
 
@@ -63,6 +67,7 @@ class Experiment:
     start: Union[str, int, None] = None
     skip: Optional[Count] = None
     warmup: Optional[Count] = None
+    every: Optional[Count] = None
     #: What is known to be wrong; `expand` refuses it together with all else.
     faults: List[str] = field(default_factory=list, repr=False, compare=False)
 
@@ -79,6 +84,7 @@ class Experiment:
             start=table.get("from"),
             skip=table.get("skip"),
             warmup=table.get("warmup"),
+            every=table.get("every"),
             name=table.get("name", "sweep"),
             search=table.get("search"),
             most_points=table.get("most_points"),
@@ -113,21 +119,22 @@ class Experiment:
             "limits": several(self.limits) or [],
             "search": None if self.search is None else dict(self.search),
         }
-        more = {"sample": self.sample, "most_points": self.most_points}
-        more.update({"from": self.start, "skip": self.skip, "warmup": self.warmup})
+        more: Dict[str, Any] = {"sample": self.sample, "most_points": self.most_points}
+        more.update({"from": self.start, "skip": self.skip, "warmup": self.warmup, "every": self.every})
         return {**tables, **{key: value for key, value in more.items() if value is not None}}
 
-    def piece(self) -> Tuple[Optional[str], int, int]:
-        """Where each program begins, and how many instructions are left out and not counted.
+    def piece(self) -> Piece:
+        """Where each program begins, how many instructions are left out and not counted, and how many a phase has.
 
         Raises:
             ValueError: one of them is not allowed.
         """
-        return place_of(self.start), count_of("skip", self.skip) or 0, count_of("warmup", self.warmup) or 0
+        skip, warmup = count_of("skip", self.skip) or 0, count_of("warmup", self.warmup) or 0
+        return place_of(self.start), skip, warmup, count_of("every", self.every)
 
     def to_record(self, limits: List[Optional[int]]) -> List[Optional[int]]:
         """The limits of recordings, for these limits of what is counted: a recording has all that comes before."""
-        place, skip, warmup = self.piece()
+        place, skip, warmup, _ = self.piece()
         return [None if limit is None or place else limit + skip + warmup for limit in limits]
 
     def _grids(self, faults: List[str]) -> List[Union[Grid, Machine]]:
@@ -211,6 +218,8 @@ class Experiment:
             found.append(str(error).replace("start = ", "from = "))
         if self.warmup is not None and self.sample is not None:
             found.append("warmup is not allowed with sample, where each window has a warm-up")
+        if self.every is not None and self.sample is not None:
+            found.append("every is not allowed with sample, which estimates the whole")
         if self.search is not None and not isinstance(self.search, Mapping):
             found.append(f"search = {self.search!r} is not allowed: a table is")
         programs, grids = program_tables(self.programs, found), self._grids(found)
@@ -265,10 +274,15 @@ def load(file: Union[str, os.PathLike[str]]) -> Experiment:
 
 def _beside(folder: Path, program: Any) -> Any:
     """A trace is looked for beside the experiment, if it is not there otherwise."""
-    if isinstance(program, Mapping) and isinstance(program.get("trace"), str):
+
+    def looked_for(trace: Any) -> Any:
+        if isinstance(trace, str) and "://" not in trace and not os.path.exists(trace) and (folder / trace).exists():
+            return str(folder / trace)
+        return trace
+
+    if isinstance(program, Mapping) and "trace" in program:
         trace = program["trace"]
-        if "://" not in trace and not os.path.exists(trace) and (folder / trace).exists():
-            return {**program, "trace": str(folder / trace)}
+        return {**program, "trace": [*map(looked_for, trace)] if isinstance(trace, list) else looked_for(trace)}
     return program
 
 

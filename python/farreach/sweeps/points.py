@@ -10,15 +10,15 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Uni
 
 from .. import _core
 from ..errors import Error
-from ..frames import row_of
+from ..frames import phase_rows, row_of
 from ..machine import Machine
 from ..messages import log
 from . import cluster
 from .grid import twice
-from .programs import Hashes, Missing, cache_dir, label_of, ready
+from .programs import Hashes, Missing, cache_dir, is_remote, label_of, ready, traces_in
 from .runner import Runner
 
-__all__ = ["Point", "Points", "row_of_point", "WIDTH"]
+__all__ = ["Point", "Points", "row_of_point", "phases_of_point", "WIDTH"]
 
 #: Machines of a pass, unless there are workers without work.
 WIDTH = 32
@@ -81,8 +81,8 @@ class Points:
         for table in tables:
             try:
                 text, label, options = ready(table, limits, self.dir, self.hashes, record)
-                if options:
-                    self.storage[json.loads(text)["trace"]["file"]] = options
+                if options and "trace" in table:
+                    self.storage.update((file, options) for file in traces_in(table) if is_remote(file))
                 if text not in seen:
                     found.append((text, label))
                 elif seen[text] != label:
@@ -112,6 +112,11 @@ class Points:
                 if key not in found:
                     raise Error(f"{self.dir}: the result {key} was kept and is gone")
         return found, failed
+
+
+def phases_of_point(point: Point, text: str) -> List[Dict[str, Any]]:
+    """What a point counted phase by phase, as rows; none if it has no phases."""
+    return [{**point.names(), **row} for row in phase_rows(json.loads(text)["Machine"]["machine"])]
 
 
 def row_of_point(point: Point, text: str) -> Dict[str, Any]:

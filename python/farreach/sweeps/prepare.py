@@ -30,6 +30,7 @@ class Parts(TypedDict, total=False):
     start: Union[str, int, None]
     skip: Optional[Count]
     warmup: Optional[Count]
+    every: Optional[Count]
     name: str
     most_points: Optional[int]
     search: Optional[Mapping[str, Any]]
@@ -84,7 +85,7 @@ def points_of(
     tables, machines, seeds, limits = experiment.expand(faults)
 
     def ready_points(record: bool) -> Tuple[List[Point], List[str]]:
-        piece = (None, 0, 0) if faults else experiment.piece()
+        piece = (None, 0, 0, None) if faults else experiment.piece()
         recorded = limits if faults else experiment.to_record(limits)
         programs, missing = at.programs(tables, recorded or [None], record, faults)
         points: List[Point] = []
@@ -94,8 +95,8 @@ def points_of(
                 for seed in seeds:
                     for machine in machines:
                         try:
-                            sample = experiment.sample
-                            sought = _core.sought(machine._tuple(), seed, (text, label), limit, sample, piece)
+                            extent = (limit, experiment.sample, piece)
+                            sought = _core.sought(machine._tuple(), seed, text, label, extent)
                         except (Error, OSError, OverflowError, TypeError) as error:
                             faults.append(str(error))
                             continue

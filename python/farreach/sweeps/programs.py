@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 from .. import _command, _core, study
 from ..errors import Error
 from ..messages import log
-from ..quantities import words_of
+from ..quantities import count_of, words_of
 from .experiment import canonical
 from .files import remove_if_no_file
 
@@ -139,13 +139,19 @@ def label_of(table: Mapping[str, Any]) -> str:
     if "name" in table:
         return str(table["name"])
     if "trace" in table:
-        return str(table["trace"])
+        return " + ".join(map(str, traces_in(table)))
     if "command" in table:
         return shlex.join(words_of(table["command"]))
     settings = ",".join(f"{key}={table[key]}" for key in ("size", "references", "seed") if key in table)
     name, _, given = str(table["workload"]).partition(":")
     settings = ",".join(filter(None, [given, settings]))
     return f"workload:{name}:{settings}" if settings else f"workload:{name}"
+
+
+def traces_in(table: Mapping[str, Any]) -> List[str]:
+    """The traces of a program that is stored: one, or several that take turns."""
+    given = table["trace"]
+    return [os.fspath(one) for one in ([given] if isinstance(given, (str, os.PathLike)) else given)]
 
 
 class Missing(Error):
@@ -174,14 +180,11 @@ def ready(table: Mapping[str, Any], limits: List[Optional[int]], cache: Path, ha
         if kernel is not None:
             return kernel, label, {}
     if "trace" in table:
-        file, form = str(table["trace"]), table.get("format")
-        if is_remote(file):
-            found, size = _remote(file, options, cache, hashes)
-            return _trace(file, form, found, size), label, options
-        found = hash_of(file, hashes)
-        _core.TraceReader(file, form)  # it is one
-        size = sum(fact[1] for fact in _facts(os.path.abspath(file)))
-        return _trace(os.path.abspath(file), form, found, size), label, {}
+        parts = [_stored(file, table.get("format"), options, cache, hashes) for file in traces_in(table)]
+        if "interleave" not in table:
+            return parts[0], label, options
+        turns = [[json.loads(part) for part in parts], count_of("interleave", table["interleave"])]
+        return json.dumps({"interleaved": turns}), label, options
     limit = None if None in limits else max(filter(None, limits))
     path, what = _recording(table, limit, cache), canonical([table, limit])
     if not _is_kept(path, what, hashes, said=record):
@@ -193,6 +196,19 @@ def ready(table: Mapping[str, Any], limits: List[Optional[int]], cache: Path, ha
         _record(table, label, path, limit)
         _core.keep(path.with_suffix(".json"), "hash", what, json.dumps(hash_of(str(path), hashes)))
     return _trace(str(path), None, hash_of(str(path), hashes), os.path.getsize(path)), label, {}
+
+
+def _stored(file: str, form: Optional[str], options: Mapping[str, Any], cache: Path, hashes: Hashes) -> str:
+    """A stored trace, or a kernel among several traces, as JSON."""
+    kernel = _core.kernel_program(file)
+    if kernel is not None:
+        return kernel
+    if is_remote(file):
+        return _trace(file, form, *_remote(file, options, cache, hashes))
+    found = hash_of(file, hashes)
+    _core.TraceReader(file, form)  # it is one
+    size = sum(fact[1] for fact in _facts(os.path.abspath(file)))
+    return _trace(os.path.abspath(file), form, found, size)
 
 
 def _is_kept(path: Path, what: str, hashes: Hashes, said: bool) -> bool:

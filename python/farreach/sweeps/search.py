@@ -16,7 +16,7 @@ from ..quantities import is_whole
 from .experiment import MOST_POINTS, Experiment, canonical
 from .expressions import evaluate, holds
 from .grid import Grid, built, machine_of, refuse
-from .points import Point, Points, row_of_point
+from .points import Point, Points, phases_of_point, row_of_point
 from .table import Sweep
 
 __all__ = ["search"]
@@ -132,7 +132,7 @@ def _sample_row(
         return None
     program = _core.kernel_program(_SAMPLE)
     assert program, "it is a kernel"
-    sought = _core.sought(machine._tuple(), 0, (program, _SAMPLE), None, sample, (None, 0, 0))
+    sought = _core.sought(machine._tuple(), 0, program, _SAMPLE, (None, sample, (None, 0, 0, None)))
     try:
         ((_, text),) = _core.run_pass(_core.plan([sought], 1, 1)[0], 1, None)
     except Error:
@@ -212,6 +212,7 @@ def search(experiment: Experiment, at: Points, faults: List[str]) -> Sweep:
     study = optuna.create_study(sampler=sampler, directions=directions)
 
     rows: Dict[str, List[Dict[str, Any]]] = {}
+    phases: List[Dict[str, Any]] = []
     failures: Dict[str, Dict[str, Any]] = {}
     done = 0
     while done < settings.trials:
@@ -228,7 +229,9 @@ def search(experiment: Experiment, at: Points, faults: List[str]) -> Sweep:
             machine = _chosen(grid, keys)
             asked.append((trial, machine))
         points = [
-            Point(label, machine, limit, seed, _core.sought(machine._tuple(), seed, (text, label), limit, sample, piece))
+            Point(
+                label, machine, limit, seed, _core.sought(machine._tuple(), seed, text, label, (limit, sample, piece))
+            )
             for machine in {m.name: m for _, m in asked if m is not None and m.name not in rows}.values()
             for text, label in programs
             for limit in limits
@@ -237,7 +240,9 @@ def search(experiment: Experiment, at: Points, faults: List[str]) -> Sweep:
         found, failed = at.answers(points)
         for point in points:
             if point.sought.key in found:
-                rows.setdefault(point.machine.name, []).append(row_of_point(point, found[point.sought.key]))
+                text = found[point.sought.key]
+                rows.setdefault(point.machine.name, []).append(row_of_point(point, text))
+                phases += phases_of_point(point, text)
             else:
                 message = failed[point.sought.key]
                 failures[canonical(point.names())] = {**point.names(), "message": message}
@@ -272,7 +277,7 @@ def search(experiment: Experiment, at: Points, faults: List[str]) -> Sweep:
     unique: Dict[str, Dict[str, Any]] = {canonical(one): one for one in best}
     about["best"] = sorted(unique.values(), key=lambda one: [one[text] for text in settings.objectives])
     about["trials"] = settings.trials
-    return Sweep([row for some in rows.values() for row in some], list(failures.values()), about)
+    return Sweep([row for some in rows.values() for row in some], list(failures.values()), about, phases)
 
 
 def _chosen(grid: Grid, keys: Mapping[str, Any]) -> Union[Machine, None]:

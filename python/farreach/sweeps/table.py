@@ -23,22 +23,54 @@ __all__ = ["Sweep", "SCHEMA"]
 SCHEMA = "farreach.sweep/1"
 
 
+#: The forms of a table on disk.
+_ENDINGS = ("parquet", "csv", "jsonl")
+
+
+def _write(folder: Path, name: str, table: Any) -> None:
+    """Writes a frame in all forms."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    arrow = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata({"schema": SCHEMA})
+    with whole(folder / f"{name}.parquet") as partial:
+        pq.write_table(arrow, partial, compression="zstd")
+    out = io.StringIO()
+    table.to_csv(out, index=False, lineterminator="\n")
+    write_whole(folder / f"{name}.csv", out.getvalue())
+    rows = json.loads(table.to_json(orient="records", double_precision=15)) if len(table) else []
+    write_whole(folder / f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+
+
 class Sweep:
     """What a sweep found.
 
     `frame` has a row for each point: `program`, `machine`, `limit`, `seed`, then all counts, memory and cost, then
-    `workload.*` and `config.*`, named as in the CSV of `farreach sim`. `failures` has the points that could not be
-    run, each with its message.
+    `workload.*` and `config.*`, named as in the CSV of `farreach sim`. `phases` has a row for each point and phase, of
+    a sweep with `every`. `failures` has the points that could not be run, each with its message.
     """
 
     def __init__(
-        self, rows: Sequence[Mapping[str, Any]], failures: Sequence[Mapping[str, Any]], about: Mapping[str, Any]
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        failures: Sequence[Mapping[str, Any]],
+        about: Mapping[str, Any],
+        phases: Sequence[Mapping[str, Any]] = (),
     ):
-        self._rows = list(rows)
+        self._rows, self._phase_rows = list(rows), list(phases)
         self.failures: List[Mapping[str, Any]] = list(failures)
         #: The experiment, the version of the model, and what else is known of the sweep.
         self.about = about
         self._frame: Any = None
+        self._phases: Any = None
+
+    @property
+    def phases(self) -> Any:
+        """What was counted phase by phase, as a `pandas.DataFrame`: `program`, `machine`, `limit`, `seed`, `phase`
+        (from 1), then counts under the names of the JSON. Empty without `every`."""
+        if self._phases is None:
+            self._phases = frame(self._phase_rows)
+        return self._phases
 
     @property
     def frame(self) -> Any:
@@ -103,23 +135,17 @@ class Sweep:
         return aggregate.pareto(self.frame, x, y, Mean(mean, base, where))
 
     def save(self, folder: Union[str, os.PathLike[str]]) -> Path:
-        """Writes `table.parquet`, `table.csv`, `table.jsonl` and `sweep.json` into a folder. The same table gives the
-        same bytes."""
+        """Writes `table.parquet`, `table.csv`, `table.jsonl` and `sweep.json` into a folder; of a sweep with `every`
+        also `phases.parquet`, `phases.csv` and `phases.jsonl`. The same table gives the same bytes."""
         need("the table of a sweep", "pandas", "pyarrow")
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
-        table = pa.Table.from_pandas(self.frame, preserve_index=False)
-        table = table.replace_schema_metadata({"schema": SCHEMA})
-        with whole(path / "table.parquet") as partial:
-            pq.write_table(table, partial, compression="zstd")
-        out = io.StringIO()
-        self.frame.to_csv(out, index=False, lineterminator="\n")
-        write_whole(path / "table.csv", out.getvalue())
-        rows = json.loads(self.frame.to_json(orient="records", double_precision=15)) if len(self.frame) else []
-        write_whole(path / "table.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        _write(path, "table", self.frame)
+        if len(self.phases):
+            _write(path, "phases", self.phases)
+        else:
+            for ending in _ENDINGS:
+                (path / f"phases.{ending}").unlink(missing_ok=True)
         about = {"schema": SCHEMA, **self.about, "points": len(self.frame), "failures": self.failures}
         write_whole(path / "sweep.json", json.dumps(about, indent=2) + "\n")
         return path
@@ -142,6 +168,8 @@ class Sweep:
         failures, _ = about.pop("failures", []), about.pop("points", None)
         sweep = cls([], failures, {key: value for key, value in about.items() if key != "schema"})
         sweep._frame = pd.read_parquet(path / "table.parquet")
+        if (path / "phases.parquet").exists():
+            sweep._phases = pd.read_parquet(path / "phases.parquet")
         return sweep
 
     def _repr_html_(self) -> str:

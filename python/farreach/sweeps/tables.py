@@ -7,14 +7,14 @@ import shlex
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..machine import Machine
-from ..quantities import is_whole
+from ..quantities import count_of, is_whole
 from ..trace import Trace
 from .grid import Grid
 
 __all__ = ["program_tables", "several"]
 
 _PROGRAM_KEYS = {
-    "trace": {"trace", "format", "name", "storage"},
+    "trace": {"trace", "format", "interleave", "name", "storage"},
     "command": {"command", "name", "cwd", "status"},
     "workload": {"workload", "name", "size", "references", "seed"},
 }
@@ -60,6 +60,8 @@ def program_tables(given: Any, faults: List[str]) -> List[Dict[str, Any]]:
             what = _PROGRAM_VALUES.get(key)
             if what and not what[0](value):
                 faults.append(f"{named}: {key} = {value!r} is not allowed: {what[1]} is")
+        if len(faults) == before and _is_list(table.get("trace", "")) != ("interleave" in table):
+            faults.append(f"{named}: several traces and interleave, the instructions of a time slice, go together")
         if len(faults) == before:
             tables.append(table)
     if not programs:
@@ -73,6 +75,18 @@ def _is_list(value: Any) -> bool:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, (str, os.PathLike)) and "\0" not in os.fspath(value) and bool(os.fspath(value))
+
+
+def _is_traces(value: Any) -> bool:
+    """A trace, or several that take turns."""
+    return _is_text(value) or (_is_list(value) and len(value) > 1 and all(map(_is_text, value)))
+
+
+def _is_count(value: Any) -> bool:
+    try:
+        return count_of("interleave", value) is not None
+    except ValueError:
+        return False
 
 
 def _is_command(value: Any) -> bool:
@@ -90,7 +104,8 @@ def _is_word(value: Any) -> bool:
 
 #: What is right for the keys of programs, and how it is said.
 _PROGRAM_VALUES: Dict[str, Tuple[Callable[[Any], bool], str]] = {
-    "trace": (_is_text, "a path or an address"),
+    "trace": (_is_traces, "a path or an address, or a list of two or more"),
+    "interleave": (_is_count, "a number of instructions such as 2M"),
     "format": (_is_text, "the name of a format"),
     "name": (_is_text, "a name"),
     "storage": (lambda value: isinstance(value, Mapping), "a table"),

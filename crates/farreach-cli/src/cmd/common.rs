@@ -76,7 +76,8 @@ pub struct LabArgs {
     #[arg(long, value_name = "SIZE")]
     align: Option<Bytes>,
     /// Give pages the frames and 2 MB pages that a live process had: a file that `farreach contiguity --dump` wrote as
-    /// root. Short for `placement=mapping,mapping=FILE` at every machine.
+    /// root. Short for `placement=mapping,mapping=FILE` at every machine. FILE@0xADDRESS is a copy of /proc/PID/pagemap
+    /// from this address on; if there is FILE.maps, it is a copy of /proc/PID/maps.
     #[arg(long, value_name = "FILE")]
     mapping: Option<String>,
     /// Simulate 1/N of the run, and estimate misses, cycles and energy of the whole, with the standard error of the
@@ -137,7 +138,16 @@ impl LabArgs {
         let Some(file) = &self.mapping else { return Ok(name) };
         ensure!(!file.contains(','), "--mapping {file}: a comma separates keys; give the file another name");
         let joint = if name.contains(':') { ',' } else { ':' };
-        Ok(format!("{name}{joint}placement=mapping,mapping={file}"))
+        let (file, start) = pagemap_of(file);
+        let mut keys = format!("{name}{joint}placement=mapping,mapping={file}");
+        if let Some(start) = start {
+            keys += &format!(",mapping_start={start}");
+        }
+        let maps = format!("{file}.maps");
+        if Path::new(&maps).exists() {
+            keys += &format!(",mapping_maps={maps}");
+        }
+        Ok(keys)
     }
 
     /// Refuses `--align` where the trace of a whole system is meant: its pages lie where its kernel has put them.
@@ -151,6 +161,14 @@ impl LabArgs {
         let relocator =
             self.align.map(|size| Relocator::new(size.0).map_err(|what| anyhow::anyhow!("--align: {what}")));
         Ok(Alignment { size: self.align, relocator: relocator.transpose()? })
+    }
+}
+
+/// The file and the address in `FILE@0xADDRESS`, unless there is a file of that name.
+fn pagemap_of(named: &str) -> (&str, Option<&str>) {
+    match named.rsplit_once('@') {
+        Some((file, start)) if start.starts_with("0x") && !Path::new(named).exists() => (file, Some(start)),
+        _ => (named, None),
     }
 }
 

@@ -14,6 +14,7 @@ use farreach_native::this;
 use farreach_report::format::shown;
 use farreach_trace::Cutter;
 use farreach_types::addr::Bytes;
+use farreach_types::count::parse_count;
 use farreach_types::event::Batch;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -32,7 +33,7 @@ Examples:
   farreach pagesize gcc.frt
   farreach pagesize --entries 128 --html pages.html -- gcc -O2 -c big.c
   farreach pagesize gcc.frt --sizes 4K,16K,256K --csv
-  farreach pagesize gcc.frt --from main --skip 100M --warmup 10M --limit 1G
+  farreach pagesize gcc.frt --from main --skip 100M --warmup 10M --limit 1G --every 100M
   farreach pagesize gcc.frt --machine t94/superpage:sizes=4K+64K,split=true
   valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | farreach pagesize -"))]
 pub struct PageSizeArgs {
@@ -62,6 +63,10 @@ pub struct PageSizeArgs {
     from: FromArgs,
     #[command(flatten)]
     piece: PieceArgs,
+    /// Also show phases of N instructions, such as 10M: the misses of each and its working set, the pages that it
+    /// touches.
+    #[arg(long, value_name = "N", value_parser = parse_count::<1>, allow_negative_numbers = true)]
+    every: Option<u64>,
     /// Seed of everything random in the machines beside; printed with the result.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]
     seed: u64,
@@ -95,12 +100,13 @@ impl Study {
         // Machines beside keep half of the processors busy; the study is then faster with fewer engines, which share
         // more.
         let threads = if specs.is_empty() { options.threads } else { options.threads / 2 };
-        let pages = PageLab::new(&sizes, Options { threads, ..options.clone() }).map_err(|e| match e {
-            farreach_types::Error::Config { machine: sizes, what } => anyhow!("--sizes {sizes}: {what}"),
-            other => other.into(),
-        })?;
+        let pages =
+            PageLab::new(&sizes, args.entries, Options { threads, ..options.clone() }).map_err(|e| match e {
+                farreach_types::Error::Config { machine: sizes, what } => anyhow!("--sizes {sizes}: {what}"),
+                other => other.into(),
+            })?;
         let beside = (!specs.is_empty()).then(|| Lab::new(specs, options)).transpose()?;
-        let cutter = args.piece.cutter(args.from.from.as_ref(), None);
+        let cutter = args.piece.cutter(args.from.from.as_ref(), args.every);
         Ok(Study { cutter, pages, beside })
     }
 
@@ -128,7 +134,7 @@ impl Study {
             lab.finish()?;
             policies = lab.result(source, stopped.clone()).machines;
         }
-        let mut result = self.pages.result(source, stopped, args.entries, policies);
+        let mut result = self.pages.result(source, stopped, policies);
         if let Some(report) = report {
             program::describe_end(&mut result.workload, report, limited);
         }

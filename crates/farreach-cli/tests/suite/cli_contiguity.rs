@@ -76,6 +76,37 @@ fn rmm15_44_a_dump_is_the_placement_of_a_trace() {
     assert!(each(&result, "misses")[1] > 0);
 }
 
+/// A copy of pagemap gives frames by address; with maps beside it by what pages belong to.
+#[test]
+fn a_copy_of_pagemap_is_the_placement_of_a_trace() {
+    let dir = Dir::new();
+    let trace = dir.write("t", " L 10000,4\n S 11000,4\n L 13000,4\n L 20000,4\n");
+    let entries = |entries: &[u64]| -> Vec<u8> { entries.iter().flat_map(|entry| entry.to_le_bytes()).collect() };
+    let present = |pfn: u64| 1 << 63 | pfn;
+    let copy = dir.write("p", entries(&[present(7), present(8), 0, present(30)]));
+    let run = |file: &str| farreach(["sim", &trace, "-m", "rmm15/range:ranges=true", "--mapping", file, "--json"]);
+    let here = format!("{copy}@0x10000");
+    let result = run(&here).good().json();
+    assert_eq!((each(&result, "mapping_pages"), each(&result, "mapping_missing")), (vec![3], vec![1]));
+    let config = &result["machines"][0]["config"];
+    assert_eq!((&config["mapping"], &config["mapping_start"]), (&copy.as_str().into(), &"0x10000".into()));
+    // Elsewhere, no page of the trace is in it.
+    assert_eq!(each(&run(&format!("{copy}@0x90000")).good().json(), "mapping_pages"), [0]);
+    run(&copy).bad(1, &["no UTF-8", "a copy of /proc/PID/pagemap needs the address of its first page"]);
+    run(&format!("{copy}@0xhere")).bad(1, &["mapping_start = 0xhere is not allowed", "an address"]);
+    let hidden = dir.write("hidden", entries(&[1 << 63]));
+    run(&format!("{hidden}@0x10000")).bad(1, &["hidden", "byte 0, address 0x10000", "its frame is 0: only root"]);
+    // Maps beside it name mappings, and say where nothing is.
+    let maps = dir.write("p.maps", "10000-14000 rw-p 0\n");
+    run(&here).bad(1, &["maps, line 1", "START-END rwxp OFFSET"]);
+    std::fs::write(&maps, "00010000-00014000 rw-p 00000000 00:00 0 \n").unwrap();
+    let result = run(&here).good().json();
+    assert_eq!(each(&result, "mapping_pages"), [3]);
+    assert_eq!(result["machines"][0]["config"]["mapping_maps"], maps.as_str());
+    std::fs::write(&maps, "00010000-00011000 rw-p 00000000 00:00 0 \n").unwrap();
+    run(&here).bad(1, &["p.maps", "byte 8: the page at 0x11000 is present, and no mapping has it"]);
+}
+
 #[test]
 fn a_mapping_that_is_no_use_is_refused() {
     let dir = Dir::new();

@@ -157,12 +157,59 @@ fn what_is_no_trace_is_refused() {
     farreach(["sim", &dir.path("missing")]).bad(1, &["missing: No such file"]);
     file(b" L 1000,4\n");
     farreach(["sim", &dir.path("")]).bad(1, &["x: byte 0", "no drmemtrace trace", "folder"]);
-    let formats = "frt, lackey, drmemtrace, pinatrace, dramsim, execlog, perf, gem5, cvp, champsim, cloudsuite, \
-                   parquet, text";
+    let formats = "frt, lackey, drmemtrace, pinatrace, dramsim, execlog, perf, gem5, sift, arrow, cvp, champsim, \
+                   cloudsuite, parquet, text";
     farreach(["sim", &file(b" L 1000,4\n"), "--format", "champ"]).bad(2, &["champ", formats]);
     farreach(["sim", &file(b" L 1000,4\n"), "--format", "frt"]).bad(1, &["x"]);
     fed(["sim", "-"], b"garbage\n").bad(1, &["standard input", "garbage"]);
     line("sim").bad(2, &["<FILE>"]);
+}
+
+/// The lines of the table of formats in the book whose tools are here: what makes a trace, and what reads it.
+#[test]
+fn the_lines_of_the_table_of_formats_work() {
+    let dir = Dir::new();
+    let shell = |line: &str| {
+        let farreach = env!("CARGO_BIN_EXE_farreach");
+        let line = line.replace("farreach ", &format!("{farreach} "));
+        let done = Command::new("bash").args(["-euo", "pipefail", "-c", &line]).current_dir(dir.path("")).output();
+        let done = done.expect("bash runs");
+        assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    let instructions = |text: &str| {
+        let from = text.find("references (").expect(text) + "references (".len();
+        text[from..].split(' ').next().expect("a number").parse::<u64>().expect("a number")
+    };
+    if Command::new("valgrind").arg("--version").output().is_ok() {
+        shell("valgrind --tool=lackey --trace-mem=yes --log-file=ls.txt true");
+        let whole = instructions(&shell("farreach trace check ls.txt"));
+        assert!(whole > 50_000, "{whole}");
+        let lackey = "valgrind --tool=lackey --trace-mem=yes --log-fd=9 true 9>&1 >/dev/null";
+        shell(&format!("{lackey} | farreach trace convert - -o t.frt"));
+        assert!(instructions(&shell("farreach trace check t.frt")).abs_diff(whole) < whole / 10);
+        shell("farreach sim ls.txt -m t94/single");
+    } else {
+        eprintln!("left out: valgrind is not installed");
+        shell("farreach record -o t.frt -- true");
+    }
+    let whole = instructions(&shell("farreach trace check t.frt"));
+    for (tool, name) in [
+        ("lackey", "l.txt"),
+        ("drmemtrace", "d.trace"),
+        ("gem5", "g.trc.gz"),
+        ("champsim", "c.champsimtrace.xz"),
+        ("cloudsuite", "c.cloudsuite.xz"),
+        ("parquet", "p.parquet"),
+    ] {
+        shell(&format!("farreach trace convert --to {tool} t.frt -o {name}"));
+        let more = if tool == "gem5" { "--addresses virtual" } else { "" };
+        let read = instructions(&shell(&format!("farreach trace check {name} {more}")));
+        // A record of ChampSim has room for a few references; an instruction with more becomes several.
+        let splits = ["champsim", "cloudsuite"].contains(&tool);
+        assert!(read == whole || (splits && read > whole && read < whole + whole / 100), "{tool}: {read} of {whole}");
+    }
+    shell("farreach sim p.parquet --columns address=address,kind=kind -m t94/single");
 }
 
 /// The options that say how a text is read are those of every command.

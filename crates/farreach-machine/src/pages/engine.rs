@@ -5,6 +5,7 @@ use super::super::SAMPLES;
 use super::super::compiled::{Compiled, Hot, PAGE};
 use super::super::tally::{ProcessCounts, Progress, Tally};
 use super::super::worker_pool::BatchEngine;
+use super::parts::{Part, Parts};
 use super::sides::{Row, Sides};
 use farreach_types::Error;
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
@@ -20,12 +21,13 @@ pub(super) struct PageEngine {
     plain: bool,
     /// What there was when the warm-up ended, if there was one.
     begun: Option<(Tally, Vec<Row>)>,
+    parts: Parts,
 }
 
 impl PageEngine {
-    /// `orders`: page sizes over 4 KB, as powers of two, ascending. `limit`: instructions after which to stop. `plain`:
-    /// without shortcuts.
-    pub fn new(orders: &[u32], limit: Option<u64>, plain: bool) -> PageEngine {
+    /// `orders`: page sizes over 4 KB, as powers of two, ascending. `entries`: of the TLBs for which phases are told.
+    /// `limit`: instructions after which to stop. `plain`: without shortcuts.
+    pub fn new(orders: &[u32], entries: u64, limit: Option<u64>, plain: bool) -> PageEngine {
         PageEngine {
             sides: Sides::new(orders, plain),
             process_counts: ProcessCounts::default(),
@@ -34,6 +36,7 @@ impl PageEngine {
             limit: limit.unwrap_or(u64::MAX),
             plain,
             begun: None,
+            parts: Parts::new(entries),
         }
     }
 
@@ -49,6 +52,11 @@ impl PageEngine {
             row.begin_after(before);
         }
         rows
+    }
+
+    /// What was counted in each phase; none if the run has none.
+    pub fn phases(&self) -> Vec<Part> {
+        self.parts.phases(&self.sides)
     }
 
     /// One block, reference by reference, up to the limit.
@@ -115,8 +123,11 @@ impl PageEngine {
                     .into());
             }
             Op::Samples => return Err(SAMPLES.into()),
-            Op::Boundary(Boundary::Counted) => self.begun = Some((self.sides.tally, self.sides.rows())),
-            Op::Boundary(Boundary::Phase) => return Err("--every: phases are those of machines".into()),
+            Op::Boundary(Boundary::Counted) => {
+                self.begun = Some((self.sides.tally, self.sides.rows()));
+                self.parts.begin(&mut self.sides);
+            }
+            Op::Boundary(Boundary::Phase) => self.parts.end_phase(&mut self.sides)?,
             Op::Pages
             | Op::Code { .. }
             | Op::Start { .. }

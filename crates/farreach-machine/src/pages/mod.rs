@@ -2,6 +2,7 @@
 //! the memory that each size takes, from one pass over the stream (PS-1 to PS-5, PS-7, PS-13).
 
 mod engine;
+mod parts;
 mod ranges;
 mod sides;
 mod stack;
@@ -14,8 +15,11 @@ use engine::PageEngine;
 use farreach_cost as cost;
 use farreach_types::Error;
 use farreach_types::addr::{BASE_SHIFT, Bytes};
-use farreach_types::counts::{MachineResult, PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Workload};
+use farreach_types::counts::{
+    MachineResult, PAGESIZE_SCHEMA, PageCounts, PagePhase, PageRow, PageSizeResult, PhaseSize, Workload,
+};
 use farreach_types::event::{Batch, Kind, Source};
+use parts::Part;
 use sides::Row;
 use std::borrow::Cow;
 
@@ -38,7 +42,7 @@ const ENTRY_COUNTS: u64 = 4096;
 /// use farreach_types::event::Kind;
 /// use farreach_machine::{Options, PageLab};
 /// use farreach_trace::generate;
-/// let mut lab = PageLab::new(&[4096, 65536], Options::default()).unwrap();
+/// let mut lab = PageLab::new(&[4096, 65536], 64, Options::default()).unwrap();
 /// lab.run(&mut generate::strided(4096, 128, 1280)).unwrap();
 /// // 128 pages in turn: 64 entries never hold the next one, 128 always do, and so do 8 entries for 64 KB each.
 /// let misses = |size, entries| lab.misses(Kind::Load, size, entries).unwrap();
@@ -46,16 +50,18 @@ const ENTRY_COUNTS: u64 = 4096;
 /// ```
 pub struct PageLab {
     sizes: Vec<u64>,
+    entries: u64,
     driver: Driver<PageEngine>,
     options: Options,
 }
 
 impl PageLab {
-    /// `sizes`: page sizes in bytes, ascending, of [`PAGE_SIZES`].
+    /// `sizes`: page sizes in bytes, ascending, of [`PAGE_SIZES`]. `entries`: of the TLBs that the result tells of; it
+    /// has those of other numbers beside.
     ///
     /// # Errors
     /// [`Error::Config`]: the sizes are none of these, or not ascending. [`Error::Io`]: a thread cannot be started.
-    pub fn new(sizes: &[u64], options: Options) -> Result<PageLab, Error> {
+    pub fn new(sizes: &[u64], entries: u64, options: Options) -> Result<PageLab, Error> {
         let given = || sizes.iter().map(|&size| Bytes(size).to_string()).collect::<Vec<_>>().join(",");
         let refuse = |what: String| Err(Error::Config { machine: given(), what });
         if let Some(&size) = sizes.iter().find(|size| !PAGE_SIZES.contains(size)) {
@@ -66,9 +72,10 @@ impl PageLab {
         }
         let count = options.threads.clamp(1, sizes.len());
         let orders = |first: usize| sizes.iter().skip(first).step_by(count).map(|s| s.trailing_zeros() - BASE_SHIFT);
-        let engine = |first| PageEngine::new(&orders(first).collect::<Vec<_>>(), options.stops_after(), options.plain);
+        let engine =
+            |first| PageEngine::new(&orders(first).collect::<Vec<_>>(), entries, options.stops_after(), options.plain);
         let driver = Driver::new((0..count).map(engine).collect(), count > 1, &options)?;
-        Ok(PageLab { sizes: sizes.to_vec(), driver, options })
+        Ok(PageLab { sizes: sizes.to_vec(), entries, driver, options })
     }
 
     /// Waits until every batch is counted. Nothing can be fed after it.
@@ -124,18 +131,38 @@ impl PageLab {
         rows
     }
 
-    /// The result so far, after [`PageLab::finish`], for TLBs with this many entries. `source`: what ran, for display.
-    /// `stopped`: why it ended early, if it did. `policies`: machines that ran over the same stream.
+    /// What was counted phase by phase; nothing if the run has no phases.
+    fn phases(&self) -> Vec<PagePhase> {
+        let engines: Vec<Vec<Part>> = self.driver.engines("results").iter().map(PageEngine::phases).collect();
+        let phase = |at: usize| {
+            let tally = &engines[0][at].tally;
+            // Engines have every size in turn.
+            let size = |(i, &page_size): (usize, &u64)| {
+                let ([fetch_misses, data_misses], set) = engines[i % engines.len()][at].sizes[i / engines.len()];
+                PhaseSize {
+                    page_size,
+                    fetch_misses,
+                    data_misses,
+                    code_bytes: set.fetched * page_size,
+                    data_bytes: set.data * page_size,
+                    total_bytes: set.all * page_size,
+                }
+            };
+            PagePhase {
+                instructions: tally.references.fetch,
+                lookups: tally.lookups().total(),
+                sizes: self.sizes.iter().enumerate().map(size).collect(),
+            }
+        };
+        (0..engines[0].len()).map(phase).collect()
+    }
+
+    /// The result so far, after [`PageLab::finish`]. `source`: what ran, for display. `stopped`: why it ended early, if
+    /// it did. `policies`: machines that ran over the same stream.
     ///
     /// # Panics
     /// With [`Options::threads`], before [`PageLab::finish`].
-    pub fn result(
-        &self,
-        source: &str,
-        stopped: Option<String>,
-        entries: u64,
-        policies: Vec<MachineResult>,
-    ) -> PageSizeResult {
+    pub fn result(&self, source: &str, stopped: Option<String>, policies: Vec<MachineResult>) -> PageSizeResult {
         let rows = self.rows();
         let first = &self.driver.engines("results")[0];
         let tally = first.tally();
@@ -164,14 +191,15 @@ impl PageLab {
         let entry_counts: Vec<u64> = (0..64).map(|i| 1 << i).take_while(|n| *n <= last).collect();
         let rows = rows
             .iter()
-            .map(|row| PageRow { counts: row.counts(entries, &entry_counts), ..PageRow::default() })
+            .map(|row| PageRow { counts: row.counts(self.entries, &entry_counts), ..PageRow::default() })
             .collect();
         let mut result = PageSizeResult {
             schema: PAGESIZE_SCHEMA.to_owned(),
             workload,
-            entries,
+            entries: self.entries,
             entry_counts,
             rows,
+            phases: self.phases(),
             policies,
             frontier: Vec::new(),
             advice: None,

@@ -9,7 +9,7 @@
 
 use super::super::tally::{Tally, counter_of};
 use super::stack::{Distances, Stack};
-use super::touched_pages::{DATA, FETCHED, Pages, STORED, TouchedPages};
+use super::touched_pages::{DATA, DATA_NOW, FETCHED, FETCHED_NOW, Pages, STORED, TouchedPages, WorkingSet};
 use farreach_types::addr::{Asid, BASE_SHIFT, VpnRange};
 use farreach_types::event::Kind;
 
@@ -95,9 +95,9 @@ impl Sides {
 
     fn lookup_in_stacks(&mut self, asid: Asid, vpn: u64, kind: Kind) {
         let flags = match kind {
-            Kind::Fetch => FETCHED,
-            Kind::Load => DATA,
-            Kind::Store => DATA | STORED,
+            Kind::Fetch => FETCHED | FETCHED_NOW,
+            Kind::Load => DATA | DATA_NOW,
+            Kind::Store => DATA | DATA_NOW | STORED,
         };
         // After pages were released, the fronts may differ until one page has moved to the front of all sizes.
         let agreed = self.last[if kind == Kind::Fetch { kind } else { Kind::Load } as usize] != NO_PAGE && !self.plain;
@@ -125,7 +125,20 @@ impl Sides {
         self.nothing_is_last();
     }
 
-    /// The address space changed, or pages were released.
+    /// Another part of the run begins: its pages are counted anew.
+    pub fn begin_part(&mut self) {
+        self.touched_pages.begin_part();
+        self.nothing_is_last();
+    }
+
+    /// What was counted so far at each size, in their order: misses of TLBs with so many entries, by side, and the
+    /// pages of this part of the run.
+    pub fn in_part(&self, entries: u64) -> Vec<([u64; 2], WorkingSet)> {
+        let misses = |i: usize| [0, 1].map(|side: usize| self.stacks[side][i].distances().misses(entries));
+        self.touched_pages.working_sets().into_iter().enumerate().map(|(i, set)| (misses(i), set)).collect()
+    }
+
+    /// The address space changed, pages were released, or another part began.
     pub fn nothing_is_last(&mut self) {
         self.last = [NO_PAGE; 3];
     }

@@ -19,6 +19,10 @@ pub(super) const DATA: u8 = 2;
 pub(super) const STORED: u8 = 4;
 /// Its pages of all sizes are allocated.
 const LIVE: u8 = 8;
+/// It was fetched from, or loaded from or stored to, in the part of the run that is under way.
+pub(super) const FETCHED_NOW: u8 = FETCHED << NOW;
+pub(super) const DATA_NOW: u8 = DATA << NOW;
+const NOW: u32 = 4;
 
 /// Bits of a virtual page number.
 const PREFIXES: usize = 52;
@@ -73,6 +77,14 @@ pub(super) struct Distinct {
     spaces: u64,
 }
 
+/// Distinct pages of one size that were touched in a part of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct WorkingSet {
+    pub fetched: u64,
+    pub data: u64,
+    pub all: u64,
+}
+
 /// Pages of one size over the whole run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pages {
@@ -98,6 +110,8 @@ pub(super) struct TouchedPages {
     levels: Vec<Level>,
     /// Of address spaces that ended.
     past: Distinct,
+    /// Of those that ended in the part of the run that is under way: what was touched in that part.
+    past_now: Distinct,
 }
 
 impl TouchedPages {
@@ -112,13 +126,8 @@ impl TouchedPages {
             spaces: HashMap::default(),
             mapped: HashMap::default(),
             levels: orders.iter().map(|&order| Level { order, ..Level::default() }).collect(),
-            past: Distinct {
-                fetched: [0; PREFIXES],
-                data: [0; PREFIXES],
-                stored: [0; PREFIXES],
-                all: [0; PREFIXES],
-                spaces: 0,
-            },
+            past: Distinct::new(),
+            past_now: Distinct::new(),
         }
     }
 
@@ -244,6 +253,7 @@ impl TouchedPages {
         self.mapped.remove(&asid);
         let Some(pages) = self.spaces.remove(&asid) else { return };
         self.past.add(pages.iter().map(|(&vpn, &row)| (vpn, self.rows[row as usize].flags)));
+        self.past_now.add(pages.iter().map(|(&vpn, &row)| (vpn, self.rows[row as usize].flags >> NOW)));
         for (&vpn, &row) in &pages {
             for level in &mut self.levels {
                 if let Some(id) = level.ids.remove(&(asid, vpn >> level.order)) {
@@ -262,6 +272,26 @@ impl TouchedPages {
             distinct.add(pages.iter().map(|(&vpn, &row)| (vpn, self.rows[row as usize].flags)));
         }
         self.levels.iter().map(|level| level.pages(&distinct)).collect()
+    }
+
+    /// The pages of each size that were touched in the part of the run that is under way, in the order of the sizes.
+    pub fn working_sets(&self) -> Vec<WorkingSet> {
+        let mut distinct = self.past_now.clone();
+        for pages in self.spaces.values() {
+            distinct.add(pages.iter().map(|(&vpn, &row)| (vpn, self.rows[row as usize].flags >> NOW)));
+        }
+        let of = |order: usize| WorkingSet {
+            fetched: distinct.fetched[order],
+            data: distinct.data[order],
+            all: distinct.all[order],
+        };
+        self.levels.iter().map(|level| of(level.order as usize)).collect()
+    }
+
+    /// Another part of the run begins.
+    pub fn begin_part(&mut self) {
+        self.past_now = Distinct::new();
+        self.rows.iter_mut().for_each(|row| row.flags &= !(FETCHED_NOW | DATA_NOW));
     }
 
     /// 4 KB pages touched.
@@ -317,6 +347,11 @@ fn reached(range: VpnRange, order: u32, mapped: &Ranges) -> VpnRange {
 }
 
 impl Distinct {
+    fn new() -> Distinct {
+        let none = [0; PREFIXES];
+        Distinct { fetched: none, data: none, stored: none, all: none, spaces: 0 }
+    }
+
     /// Adds an address space by its 4 KB pages and the accesses to them.
     fn add(&mut self, pages: impl Iterator<Item = (u64, u8)>) {
         let mut pages: Vec<(u64, u8)> = pages.collect();
@@ -368,6 +403,26 @@ mod tests {
         );
         // Three levels below the root, one node each.
         assert_eq!((pages[0].table_nodes, pages[0].fetched, pages[0].data), (400, 0, 300));
+    }
+
+    #[test]
+    fn a_working_set_is_what_a_part_of_the_run_touches() {
+        let mut touched_pages = TouchedPages::new(&[0, 4]);
+        let sets = |pages: &TouchedPages| pages.working_sets().iter().map(|s| [s.fetched, s.data, s.all]).collect();
+        touched_pages.touch(Asid(0), 5, DATA | DATA_NOW);
+        touched_pages.touch(Asid(0), 6, FETCHED | FETCHED_NOW);
+        touched_pages.touch(Asid(1), 5, DATA | DATA_NOW);
+        let all: Vec<[u64; 3]> = sets(&touched_pages);
+        assert_eq!(all, [[1, 2, 3], [1, 2, 2]]);
+        touched_pages.begin_part();
+        assert_eq!(sets(&touched_pages), [[0; 3]; 2]);
+        touched_pages.touch(Asid(1), 5, FETCHED | FETCHED_NOW);
+        touched_pages.touch(Asid(1), 40, DATA | DATA_NOW);
+        // What an address space touched stays, though it has ended.
+        touched_pages.forget(Asid(1));
+        touched_pages.touch(Asid(0), 6, FETCHED | FETCHED_NOW);
+        assert_eq!(sets(&touched_pages), [[2, 1, 3], [2, 1, 3]]);
+        assert_eq!(touched_pages.pages()[0].all, 4);
     }
 
     #[test]

@@ -113,10 +113,10 @@ fn the_page_size_study_counts_what_its_plain_loop_counts() {
     for seed in 10..13 {
         let (batches, _) = program(seed);
         let run = |plain: bool| {
-            let mut lab = PageLab::new(&PAGE_SIZES, Options { plain, ..Options::default() }).unwrap();
+            let mut lab = PageLab::new(&PAGE_SIZES, 64, Options { plain, ..Options::default() }).unwrap();
             batches.iter().for_each(|batch| assert!(lab.feed(batch).unwrap()));
             lab.finish().unwrap();
-            serde_json::to_string(&lab.result("test", None, 64, Vec::new())).unwrap()
+            serde_json::to_string(&lab.result("test", None, Vec::new())).unwrap()
         };
         assert_eq!(run(true), run(false), "seed {seed}");
     }

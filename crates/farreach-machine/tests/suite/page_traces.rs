@@ -144,10 +144,10 @@ fn machines_count_the_same_or_refuse_it() {
 fn the_page_size_study_counts_the_same() {
     for batches in kernels(10_000).into_iter().chain([programs(30, 1500).0]) {
         let run = |batches: &[Batch]| {
-            let mut lab = PageLab::new(&PAGE_SIZES, Options::default()).unwrap();
+            let mut lab = PageLab::new(&PAGE_SIZES, 64, Options::default()).unwrap();
             lab.run(&mut made(batches)).unwrap();
             lab.finish().unwrap();
-            serde_json::to_string(&lab.result("test", None, 64, Vec::new())).unwrap()
+            serde_json::to_string(&lab.result("test", None, Vec::new())).unwrap()
         };
         assert_eq!(run(&batches), run(&paged(&batches, 2)));
     }

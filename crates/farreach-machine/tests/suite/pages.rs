@@ -235,12 +235,12 @@ fn counts(c: &PageCounts) -> [u64; 9] {
 }
 
 fn study(batches: &[Batch], sizes: &[u64], options: Options) -> (PageLab, PageSizeResult) {
-    let mut lab = PageLab::new(sizes, options).unwrap();
+    let mut lab = PageLab::new(sizes, 64, options).unwrap();
     for batch in batches {
         lab.feed(batch).unwrap();
     }
     lab.finish().unwrap();
-    let result = lab.result("test", None, 64, Vec::new());
+    let result = lab.result("test", None, Vec::new());
     (lab, result)
 }
 
@@ -482,7 +482,7 @@ fn sizes_that_are_none_are_refused() {
     for (sizes, word) in
         [(&[][..], "one size or more"), (&[4096, 4096], "larger"), (&[8192, 4096], "larger"), (&[5000], "4K to 2M")]
     {
-        let error = PageLab::new(sizes, Options::default()).map(drop).unwrap_err().to_string();
+        let error = PageLab::new(sizes, 64, Options::default()).map(drop).unwrap_err().to_string();
         assert!(error.contains(word), "{error}");
     }
 }

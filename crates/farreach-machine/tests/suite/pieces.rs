@@ -5,7 +5,7 @@ use crate::shared_words::{made, programs};
 use farreach_kernels::{Settings, kernel};
 use farreach_machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab, Preset, Sample};
 use farreach_trace::{Cut, Piece};
-use farreach_types::counts::{MachineResult, Phase, RunResult};
+use farreach_types::counts::{MachineResult, PageCounts, PageRow, Phase, PhaseSize, RunResult};
 use farreach_types::event::{Batch, Kind, Source};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -215,7 +215,7 @@ fn the_page_size_study_counts_behind_its_warm_up() {
                 threads,
                 ..Options::default()
             };
-            let mut lab = PageLab::new(&sizes, options).unwrap();
+            let mut lab = PageLab::new(&sizes, 64, options).unwrap();
             lab.run(&mut Cut::new(made(&batches), Piece { warmup, ..Piece::default() })).unwrap();
             lab
         };
@@ -230,11 +230,62 @@ fn the_page_size_study_counts_behind_its_warm_up() {
                     }
                 }
             }
-            let [cut, long] = [&cut, &long].map(|lab| lab.result("test", None, 64, Vec::new()));
+            let [cut, long] = [&cut, &long].map(|lab| lab.result("test", None, Vec::new()));
             assert_eq!(cut.workload.instructions, 1_500);
             for (cut, long) in cut.rows.iter().zip(&long.rows) {
                 assert_eq!(cut.counts.peak_bytes, long.counts.peak_bytes, "memory is that of all");
             }
+        }
+    }
+}
+
+#[test]
+fn phases_of_the_page_size_study_are_those_of_pieces() {
+    const EVERY: u64 = 700;
+    for batches in [programs(5, 400).0, of_kernel("lzw", 4_000)] {
+        let study = |piece: Piece, limit: u64, plain: bool, threads: usize| {
+            let warmup = (piece.warmup > 0).then_some(piece.warmup);
+            let options = Options { limit: Some(limit), warmup, plain, threads, ..Options::default() };
+            let mut lab = PageLab::new(&PAGE_SIZES, 6, options).unwrap();
+            lab.run(&mut Cut::new(made(&batches), piece)).unwrap();
+            lab.result("test", None, Vec::new())
+        };
+        for warmup in [0, 300] {
+            let piece = Piece { warmup, every: Some(EVERY), ..Piece::default() };
+            let whole = study(piece.clone(), 2_500, false, 1);
+            for (plain, threads) in [(true, 1), (false, 3), (true, 4)] {
+                assert!(study(piece.clone(), 2_500, plain, threads) == whole, "plain {plain}, {threads} threads");
+            }
+            let lengths: Vec<u64> = whole.phases.iter().map(|phase| phase.instructions).collect();
+            assert_eq!(lengths, [EVERY, EVERY, EVERY, 400]);
+            let without = study(Piece { every: None, ..piece }, 2_500, false, 1);
+            assert_eq!((&without.rows, without.phases.len()), (&whole.rows, 0), "phases change nothing else");
+            // Misses are what more instructions add; the pages are those of the phase as a piece of its own.
+            let up_to = |n: u64| study(Piece { warmup, ..Piece::default() }, n, false, 1).rows;
+            let mut before = None;
+            for (at, phase) in (0..).zip(&whole.phases) {
+                let begins = at * EVERY;
+                let now = up_to(begins + phase.instructions);
+                let alone = study(Piece { skip: warmup + begins, ..Piece::default() }, phase.instructions, false, 1);
+                assert_eq!(phase.lookups, alone.workload.lookups.total());
+                for (i, size) in phase.sizes.iter().enumerate() {
+                    let earlier =
+                        |of: fn(&PageCounts) -> u64| before.as_ref().map_or(0, |b: &Vec<PageRow>| of(&b[i].counts));
+                    let (now, alone) = (&now[i].counts, &alone.rows[i].counts);
+                    let expected = PhaseSize {
+                        page_size: PAGE_SIZES[i],
+                        fetch_misses: now.fetch_misses - earlier(|c| c.fetch_misses),
+                        data_misses: now.data_misses - earlier(|c| c.data_misses),
+                        code_bytes: alone.code_bytes,
+                        data_bytes: alone.data_bytes,
+                        total_bytes: alone.total_bytes,
+                    };
+                    assert_eq!(*size, expected, "phase {at}");
+                }
+                before = Some(now);
+            }
+            let sum: u64 = whole.phases.iter().map(|phase| phase.sizes[0].data_misses).sum();
+            assert_eq!(sum, whole.rows[0].counts.data_misses);
         }
     }
 }

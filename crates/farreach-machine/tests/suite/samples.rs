@@ -12,6 +12,6 @@ fn machines_and_the_page_size_study_refuse_them() {
         let why = lab(&[preset.name], false, 1).feed(batch.clone()).expect_err(preset.name).to_string();
         assert!(why.contains("these are samples"), "{}: {why}", preset.name);
     }
-    let why = PageLab::new(&PAGE_SIZES, Options::default()).unwrap().feed(&batch).expect_err("samples").to_string();
+    let why = PageLab::new(&PAGE_SIZES, 64, Options::default()).unwrap().feed(&batch).expect_err("samples").to_string();
     assert!(why.contains("these are samples"), "{why}");
 }

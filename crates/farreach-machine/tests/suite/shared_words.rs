@@ -175,10 +175,10 @@ fn the_page_size_study_counts_the_same() {
     for seed in 30..33 {
         let (shared, apart) = programs(seed, 1500);
         let run = |batches: &[Batch], plain: bool| {
-            let mut lab = PageLab::new(&PAGE_SIZES, Options { plain, ..Options::default() }).unwrap();
+            let mut lab = PageLab::new(&PAGE_SIZES, 64, Options { plain, ..Options::default() }).unwrap();
             lab.run(&mut made(batches)).unwrap();
             lab.finish().unwrap();
-            serde_json::to_string(&lab.result("test", None, 64, Vec::new())).unwrap()
+            serde_json::to_string(&lab.result("test", None, Vec::new())).unwrap()
         };
         let truth = run(&apart, true);
         for (batches, plain) in [(&shared, false), (&shared, true), (&apart, false)] {

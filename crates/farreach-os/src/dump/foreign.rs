@@ -1,6 +1,7 @@
 //! Mappings as other tools write them: pages and frames by address, without names of what is mapped.
 //!
-//! * `v2p.textproto` of drmemtrace: `page_size`, then a `virtual_address` and a `physical_address` for each page.
+//! * `v2p.textproto` of drmemtrace: groups of pages of one `page_size`, with a `virtual_address` and a
+//!   `physical_address` for each page. Numbers of pages, which stand behind them, must be right.
 //! * The list of `page-types -p PID -l`, a tool of Linux that reads `/proc/PID/pagemap`: page, frame and number of
 //!   pages in hexadecimal, and flags.
 //!
@@ -37,14 +38,39 @@ struct Run {
 }
 
 fn v2p(text: &str) -> Result<Dump, String> {
-    let (mut size, mut runs, mut at, mut count) = (None, Vec::new(), None, None);
+    let mut runs: Vec<Run> = Vec::new();
+    // Blocks that are open, each with the number of pages before it.
+    let mut open: Vec<(&str, usize)> = Vec::new();
+    let (mut size, mut at, mut frame, mut count) = (None, None, None, None);
+    let check = |count: u64, pages: usize, number: usize| match count == pages as u64 {
+        true => Ok(()),
+        false => Err(format!("line {number}: page_count is {count}, and {pages} pages are mapped")),
+    };
     for (number, line) in text.lines().enumerate().map(|(i, line)| (i + 1, line.trim())) {
         let wrong = |what: String| format!("line {number}: '{}': {what}", shown(line));
-        if line.is_empty()
-            || line.starts_with('#')
-            || line == "}"
-            || (line.starts_with("address_mapping") && line.ends_with('{'))
-        {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(block) = line.strip_suffix('{').map(str::trim) {
+            if !["address_mapping_group", "address_mapping", "information"].contains(&block) {
+                return Err(wrong(format!("'{}' is not known", shown(block))));
+            }
+            open.push((block, runs.len()));
+            continue;
+        }
+        if line == "}" {
+            let (block, _) = open.pop().ok_or_else(|| wrong("no block is open".into()))?;
+            if block == "address_mapping" {
+                let pages: u64 = size.ok_or_else(|| wrong("page_size stands before all addresses".into()))?;
+                // The format leaves out what is 0, as drcachesim reads it, too.
+                let at: u64 = at.take().unwrap_or(0);
+                let frame: u64 = frame.take().ok_or_else(|| wrong("there is no physical_address".into()))?;
+                if !(at | frame).is_multiple_of(pages << BASE_SHIFT) {
+                    return Err(wrong(format!("the addresses of a page are multiples of {}", pages << BASE_SHIFT)));
+                }
+                let huge = pages == HUGE;
+                runs.push(Run { vpn: at >> BASE_SHIFT, pages, pfn: frame >> BASE_SHIFT, huge, line: number });
+            }
             continue;
         }
         let (key, value) = line.split_once(':').ok_or_else(|| wrong("a line reads 'KEY: NUMBER'".into()))?;
@@ -52,33 +78,39 @@ fn v2p(text: &str) -> Result<Dump, String> {
         let digits = value.strip_prefix("0x").or_else(|| value.strip_prefix("0X"));
         let value = digits.map_or_else(|| value.parse(), |digits| u64::from_str_radix(digits, 16));
         let value = value.map_err(|_| wrong("it is no number, decimal or hexadecimal with 0x".into()))?;
-        match key.trim() {
-            "page_size" => match value {
-                4096 => size = Some(1),
-                0x20_0000 => size = Some(HUGE),
-                other => return Err(wrong(format!("page_size = {other} is not allowed: 4096 and 2097152 are"))),
-            },
-            "page_count" => count = Some((value, number)),
-            "bytes_mapped" => {}
-            "virtual_address" if at.is_some() => return Err(wrong("the address before it has no frame".into())),
-            "virtual_address" => at = Some(value),
-            "physical_address" => {
-                let pages = size.ok_or_else(|| wrong("page_size stands before all addresses".into()))?;
-                let at = at.take().ok_or_else(|| wrong("there is no virtual_address before it".into()))?;
-                if (at | value) % (pages << BASE_SHIFT) != 0 {
-                    return Err(wrong(format!("the addresses of a page are multiples of {}", pages << BASE_SHIFT)));
-                }
-                let huge = pages == HUGE;
-                runs.push(Run { vpn: at >> BASE_SHIFT, pages, pfn: value >> BASE_SHIFT, huge, line: number });
+        let in_mapping = open.last().is_some_and(|(block, _)| *block == "address_mapping");
+        let place = match key.trim() {
+            "page_size" => {
+                size = Some(match value {
+                    4096 => 1,
+                    0x20_0000 => HUGE,
+                    other => return Err(wrong(format!("page_size = {other} is not allowed: 4096 and 2097152 are"))),
+                });
+                continue;
             }
+            // Of the group that it stands in, or of all.
+            "page_count" => {
+                let group = open.iter().find(|(block, _)| *block == "address_mapping_group");
+                match group {
+                    Some((_, before)) => check(value, runs.len() - before, number)?,
+                    None => count = Some((value, number)),
+                }
+                continue;
+            }
+            "bytes_mapped" => continue,
+            "virtual_address" => &mut at,
+            "physical_address" => &mut frame,
             other => return Err(wrong(format!("'{}' is not known", shown(other)))),
+        };
+        if !in_mapping || place.replace(value).is_some() {
+            return Err(wrong("it stands once in each address_mapping".into()));
         }
     }
-    if at.is_some() {
-        return Err("the last virtual_address has no physical_address: the file is cut".into());
+    if let Some((block, _)) = open.pop() {
+        return Err(format!("the last block, {block}, does not end: the file is cut"));
     }
-    if let Some((count, number)) = count.filter(|(count, _)| *count != runs.len() as u64) {
-        return Err(format!("line {number}: page_count is {count}, and {} pages are mapped", runs.len()));
+    if let Some((count, number)) = count {
+        check(count, runs.len(), number)?;
     }
     dump("v2p.textproto", runs)
 }
@@ -170,6 +202,39 @@ address_mapping {
         let text = "mapping 1 1 rwxp 0 anonymous\n1 1 9 4K\nmapping 7 3 rwxp 0 anonymous\n7 2 3 4K\n9 1 1 4K\n";
         assert!(dump.to_string().ends_with(text), "{dump}");
         assert_eq!(Dump::parse(&dump.to_string()).unwrap().areas, dump.areas, "it can be kept as farreach's own");
+        // As in a trace of DynamoRIO's own tests: groups, and a page at address 0, which the format leaves out.
+        let groups = "# VirtualToPhysical
+address_mapping_group    {
+  page_size: 4096
+  address_mapping {
+    physical_address: 8192
+  }
+  information {
+    page_count: 1
+    bytes_mapped: 4096
+  }
+}
+address_mapping_group {
+  page_size: 2097152
+  address_mapping {
+    virtual_address: 4194304
+    physical_address: 2097152
+  }
+  information {
+    page_count: 1
+    bytes_mapped: 2097152
+  }
+}
+information {
+  page_count: 2
+  bytes_mapped: 2101248
+}
+";
+        let text = "mapping 0 1 rwxp 0 anonymous\n0 1 2 4K\nmapping 400 200 rwxp 0 anonymous\n400 200 200 2M\n";
+        assert!(Dump::parse(groups).unwrap().to_string().ends_with(text));
+        for wrong in [groups.replacen("page_count: 1", "page_count: 2", 1), groups.replace("count: 2", "count: 3")] {
+            assert!(Dump::parse(&wrong).unwrap_err().contains("page_count is "));
+        }
         let large =
             "page_size: 0x200000\naddress_mapping {\nvirtual_address: 0x400000\nphysical_address: 0x600000\n}\n";
         assert!(Dump::parse(large).unwrap().to_string().ends_with("400 200 600 2M\n"));
@@ -197,11 +262,14 @@ address_mapping {
     fn what_is_wrong_is_named_with_its_line() {
         for (from, to, words) in [
             ("page_size: 4096", "page_size: 65536", &["line 2", "65536", "4096 and 2097152"][..]),
-            ("page_size: 4096", "# none", &["line 7", "page_size stands before"]),
+            ("page_size: 4096", "# none", &["line 8", "page_size stands before"]),
             ("page_count: 4", "page_count: 5", &["line 3", "page_count is 5, and 4 pages"]),
-            ("0x8000", "0x8001", &["line 11", "multiples of 4096"]),
+            ("0x8000", "0x8001", &["line 12", "multiples of 4096"]),
             ("0x8000", "eight", &["line 10", "no number"]),
-            ("  virtual_address: 0x8000\n", "", &["line 10", "no virtual_address"]),
+            ("  physical_address: 0x4000\n", "", &["line 11", "there is no physical_address"]),
+            ("  virtual_address: 0x8000\n", "  physical_address: 0x8000\n", &["line 11", "it stands once"]),
+            ("address_mapping {\n  virtual_address: 0x8000", "mapping {", &["line 9", "'mapping' is not known"]),
+            ("# a comment\n", "}\n", &["line 1"]),
             ("0x1000\n  physical", "0x7000\n  physical", &["page 0x7 is mapped twice"]),
             ("bytes_mapped", "bytes", &["line 4", "'bytes' is not known"]),
             ("  physical_address: 0x1000\n}\n", "", &["is cut"]),

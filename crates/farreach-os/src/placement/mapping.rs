@@ -9,7 +9,7 @@
 //! has an anonymous mapping at the same address, that one is taken.
 
 use super::contract::{FrameRequest, Placement, PlacementKind};
-use crate::dump::{Dump, HUGE};
+use crate::dump::{Dump, HUGE, pagemap};
 use crate::frames::numbers;
 use crate::frames::pool::Runs;
 use crate::labels::{ANONYMOUS, HEAP, STACK, WHOLE_SPACE};
@@ -31,7 +31,23 @@ const FILE: Key = Key {
     default: "",
     allowed: Allowed::File,
     about: "file that `farreach contiguity --dump` wrote, as root: the frames of a live process; or v2p.textproto of \
-            drmemtrace, or a list of page-types -l",
+            drmemtrace, or a list of page-types -l; or, with one of the two keys below, a copy of /proc/PID/pagemap",
+};
+
+const START: Key = Key {
+    name: "mapping_start",
+    default: "",
+    allowed: Allowed::Text,
+    about: "address of the first page in a copy of /proc/PID/pagemap, such as 0x7f1234567000; a sparse copy of all of \
+            it begins at 0",
+};
+
+const MAPS: Key = Key {
+    name: "mapping_maps",
+    default: "",
+    allowed: Allowed::File,
+    about: "copy of /proc/PID/maps of the same moment: pages are then found by what they belong to; without \
+            `mapping_start` the copy of pagemap begins at 0",
 };
 
 /// Registry entry.
@@ -39,7 +55,7 @@ pub const MAPPING: PlacementKind = PlacementKind {
     name: "mapping",
     about: "the frames and 2 MB pages of a live process, from a dump of its mapping; demand paging for pages that are \
             not in it",
-    keys: &[&FILE],
+    keys: &[&FILE, &START, &MAPS],
     build,
 };
 
@@ -77,8 +93,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
         let page = Bytes(params.int(PAGE_SIZE.name));
         return Err(format!("page_size = {page} is not allowed with mapping = {name}: a dump is in pages of 4K"));
     }
-    let text = text_file::read(Path::new(name), MOST_BYTES).map_err(|e| format!("{name}: {e}"))?;
-    let dump = Dump::parse(&text).map_err(|e| format!("{name}: {e}"))?;
+    let dump = read(name, params.text(START.name), params.text(MAPS.name))?;
     if !dump.has_frames() {
         return Err(format!(
             "{name}: it has no frames: only root (CAP_SYS_ADMIN) sees them; take the dump again with that right"
@@ -88,6 +103,29 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
         return Err(format!("{name}: nothing is present in it"));
     }
     Ok(Box::new(Mapped::new(dump)))
+}
+
+/// Reads a dump, or a copy of pagemap if something is said of it.
+fn read(name: &str, start: &str, maps: &str) -> Result<Dump, String> {
+    let text = |name: &str| text_file::read(Path::new(name), MOST_BYTES).map_err(|e| format!("{name}: {e}"));
+    if start.is_empty() && maps.is_empty() {
+        let text = text(name).map_err(|e| {
+            format!("{e}; a copy of /proc/PID/pagemap needs the address of its first page, mapping_start, or maps")
+        })?;
+        return Dump::parse(&text).map_err(|e| format!("{name}: {e}"));
+    }
+    let digits = start.strip_prefix("0x").or_else(|| start.strip_prefix("0X"));
+    let address = match digits {
+        _ if start.is_empty() => Some(0),
+        Some(digits) => u64::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+')),
+        None => start.parse().ok(),
+    };
+    let address = address.ok_or_else(|| {
+        format!("mapping_start = {start} is not allowed: it must be an address, hexadecimal with 0x or decimal")
+    })?;
+    let maps_text = if maps.is_empty() { None } else { Some(text(maps)?) };
+    let of = if maps.is_empty() { name.to_owned() } else { format!("{name} with {maps}") };
+    pagemap::read(Path::new(name), address, maps_text.as_deref()).map_err(|e| format!("{of}: {e}"))
 }
 
 impl Mapped {

@@ -7,7 +7,7 @@ use super::{Head, document};
 use crate::format::{NONE, bytes, count, counted, grouped, rate};
 use crate::view::cleaned_study;
 use farreach_types::addr::Bytes;
-use farreach_types::counts::{FrontierPoint, PageCounts, PageRow, PageSizeResult, Relative};
+use farreach_types::counts::{FrontierPoint, PageCounts, PagePhase, PageRow, PageSizeResult, PhaseSize, Relative};
 use maud::{Markup, html};
 
 const MIB: f64 = (1u64 << 20) as f64;
@@ -25,6 +25,7 @@ pub fn render(result: &PageSizeResult) -> String {
             @if let Some(advice) = &result.advice { p.lead { (advice.rule) } }
             (misses(result))
             (memory(result))
+            @if !result.phases.is_empty() { (phases(result)) }
             (against(result))
             (entries(result, "fetches", |c| &c.fetch_misses_by_entries))
             (entries(result, "loads and stores", |c| &c.data_misses_by_entries))
@@ -86,6 +87,27 @@ fn entries(result: &PageSizeResult, side: &str, of: fn(&PageCounts) -> &Vec<u64>
     let places = Across::Names(result.entry_counts.iter().map(ToString::to_string).collect());
     let lead = html! { "Misses of " (side) " in a true-LRU TLB of every number of entries, a line per page size." };
     chart(&format!("Misses of {side} by entries"), &lead, &places, "entries", fit(&lines), &lines)
+}
+
+/// Misses and working sets over time, a line per page size.
+fn phases(result: &PageSizeResult) -> Markup {
+    let lines = |of: fn(&PhaseSize) -> f64| -> Vec<Line> {
+        let values = |i: usize| result.phases.iter().map(|phase| of(&phase.sizes[i])).collect();
+        size_names(result).into_iter().enumerate().map(|(i, name)| Line { name, values: values(i) }).collect()
+    };
+    let end = |so_far: &mut u64, phase: &PagePhase| {
+        *so_far += phase.instructions;
+        Some(*so_far as f64)
+    };
+    let across = Across::Numbers(result.phases.iter().scan(0, end).collect());
+    let misses = lines(|size| (size.fetch_misses + size.data_misses) as f64);
+    let sets = lines(|size| size.total_bytes as f64 / MIB);
+    let lead = html! { "Fetch and data misses of each phase, at its end." };
+    let set_lead = html! { "MiB of distinct pages that each phase touches, whole pages of each size." };
+    html! {
+        (chart("Misses by phase", &lead, &across, "instructions", fit(&misses), &misses))
+        (chart("Working set by phase, MiB", &set_lead, &across, "instructions", fit(&sets), &sets))
+    }
 }
 
 /// Misses against memory, page sizes and policies.

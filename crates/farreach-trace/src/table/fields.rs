@@ -3,20 +3,24 @@
 use crate::lines::Wrong;
 use std::ops::Range;
 
-/// Columns with blanks between them.
+/// Columns with blanks between them. A colon, comma or semicolon at the end of one is no part of it.
 pub(super) fn blanks(line: &[u8], into: &mut Vec<Range<usize>>) {
+    let bare = |column: Range<usize>| match line[column.clone()] {
+        [_, .., b':' | b',' | b';'] => column.start..column.end - 1,
+        _ => column,
+    };
     let mut from = None;
     for (at, byte) in line.iter().enumerate() {
         match (matches!(byte, b' ' | b'\t'), from) {
             (false, None) => from = Some(at),
             (true, Some(first)) => {
-                into.push(first..at);
+                into.push(bare(first..at));
                 from = None;
             }
             _ => {}
         }
     }
-    into.extend(from.map(|first| first..line.len()));
+    into.extend(from.map(|first| bare(first..line.len())));
 }
 
 /// Columns with a sign between them.

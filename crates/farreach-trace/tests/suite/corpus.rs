@@ -50,6 +50,12 @@ fn parquet() {
 }
 
 #[test]
+fn arrow() {
+    replay("arrow", fuzz::arrow);
+    replay("arrow", fuzz::open);
+}
+
+#[test]
 fn perf() {
     replay("perf", fuzz::perf);
 }
@@ -58,6 +64,12 @@ fn perf() {
 fn cvp() {
     replay("cvp", fuzz::cvp);
     replay("cvp", fuzz::open);
+}
+
+#[test]
+fn sift() {
+    replay("sift", fuzz::sift);
+    replay("sift", fuzz::open);
 }
 
 #[test]
@@ -114,6 +126,10 @@ fn write_seeds() {
     let (table, _) = crate::writers::written(&crate::writers::golden(), "parquet").expect("sound");
     std::fs::create_dir_all(folder.join("parquet")).expect("room");
     std::fs::write(folder.join("parquet/golden"), table).expect("room");
+    std::fs::create_dir_all(folder.join("arrow")).expect("room");
+    for (name, table) in ["file", "stream"].into_iter().zip(crate::arrow::golden()) {
+        std::fs::write(folder.join("arrow").join(name), table).expect("room");
+    }
     write("frt/empty", Box::new(generate::program(0, 0)));
     write("frt/sequential", Box::new(generate::sequential(1, 5)));
     write("frt/update", Box::new(generate::uniform(1, 4, 3)));
@@ -171,6 +187,10 @@ fn write_seeds() {
     }
     std::fs::create_dir_all(folder.join("cvp")).expect("room");
     std::fs::write(folder.join("cvp/records"), crate::cvp::records().concat()).expect("room");
+    std::fs::create_dir_all(folder.join("sift")).expect("room");
+    for (name, trace) in ["plain", "zlib"].into_iter().zip(crate::sift::golden()) {
+        std::fs::write(folder.join("sift").join(name), trace).expect("room");
+    }
     std::fs::create_dir_all(folder.join("gem5")).expect("room");
     std::fs::write(folder.join("gem5/cpu"), crate::gem5::trace(&crate::gem5::packets())).expect("room");
     std::fs::write(folder.join("gem5/cache"), crate::gem5::trace(&crate::gem5::behind_a_cache())).expect("room");

@@ -2,6 +2,7 @@
 
 mod archive;
 mod archives;
+mod arrow;
 mod champsim;
 mod columns;
 mod corpus;
@@ -16,6 +17,7 @@ mod lackey;
 mod parquet;
 mod perf;
 mod pinatrace;
+mod sift;
 mod table;
 mod texts;
 mod threads;

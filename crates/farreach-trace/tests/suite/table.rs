@@ -17,6 +17,9 @@ fn columns_are_what_the_user_says() {
     assert_eq!(plain, [(0, Load, 10, 1), (0, Load, 0xff, 1)]);
     let hex = read("10 x\n0XfF y\n", "text:address=1,base=16").expect("good");
     assert_eq!(hex, [(0, Load, 16, 1), (0, Load, 255, 1)]);
+    // As some tools of Pin write: signs before the blanks are no part of numbers.
+    let signs = read("0x40: R 0x60; TID: 7\n", "text:instruction=1,kind=2,address=3,pid=5").expect("good");
+    assert_eq!(signs, [(0, Fetch, 0x40, 1), (0, Load, 0x60, 1)]);
     let own = read("0 a 1\n1 b 2\n2 c 3\n", "text:address=3,kind=2,load=a|x,store=b,modify=c").expect("good");
     assert_eq!(own, [(0, Load, 1, 1), (0, Store, 2, 1), (0, Load, 3, 1), (0, Store, 3, 1)]);
     let skipped = read("0 a x\n1 b 2\n", "text:address=3,kind=2,skip=a,store=b").expect("good");

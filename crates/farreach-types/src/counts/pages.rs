@@ -68,6 +68,34 @@ pub struct PageRow {
     pub relative: Relative,
 }
 
+/// One page size in a phase of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct PhaseSize {
+    /// Bytes of one page.
+    pub page_size: u64,
+    /// Misses of the fetch side. Over all phases they add up to [`PageCounts::fetch_misses`].
+    pub fetch_misses: u64,
+    /// Misses of the data side.
+    pub data_misses: u64,
+    /// Distinct pages that were fetched from in this phase.
+    pub code_bytes: u64,
+    /// Distinct pages that were loaded from or stored to in this phase.
+    pub data_bytes: u64,
+    /// Distinct pages that were touched in this phase, each once.
+    pub total_bytes: u64,
+}
+
+/// A phase of a run.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct PagePhase {
+    /// Instructions; of the last phase those that there were.
+    pub instructions: u64,
+    /// Lookups in pages of 4 KB.
+    pub lookups: u64,
+    /// Page size by page size, as the rows of the result.
+    pub sizes: Vec<PhaseSize>,
+}
+
 /// A page size or policy that no other beats in both misses and memory.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FrontierPoint {
@@ -106,6 +134,9 @@ pub struct PageSizeResult {
     pub entry_counts: Vec<u64>,
     /// Page size by page size, ascending.
     pub rows: Vec<PageRow>,
+    /// Phase by phase, if there are phases.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PagePhase>,
     /// Machines that ran beside, over the same references.
     pub policies: Vec<MachineResult>,
     /// Which of all these are worth having, by ascending memory.

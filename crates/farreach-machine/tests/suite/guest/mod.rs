@@ -234,7 +234,7 @@ fn machines_that_cannot_follow_a_system_are_refused() {
         let refusal = lab(&[machine], false, 1).feed(&stream[0]).unwrap_err().to_string();
         assert!(refusal.contains(why), "{machine}: {refusal}");
     }
-    let mut pages = PageLab::new(&[4096], Options::default()).unwrap();
+    let mut pages = PageLab::new(&[4096], 64, Options::default()).unwrap();
     let refusal = pages.feed(&stream[0]).unwrap_err().to_string();
     assert!(refusal.contains("a whole system has chosen the sizes of its pages itself"), "{refusal}");
     let specs = MachineSpec::parse_all(["t94/single:placement=guest"], 0).unwrap();
