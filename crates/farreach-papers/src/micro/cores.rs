@@ -9,8 +9,8 @@ use farreach_types::event::{Backing, Batch, Op, Source};
 pub const UNMAPS: &str = "micro/unmaps";
 /// Threads of [`UNMAPS`].
 pub const THREADS: u64 = 16;
-/// Unmaps of [`UNMAPS`].
-pub const ROUNDS: u64 = 64;
+/// Unmaps of [`UNMAPS`]: twenty times as many as it takes until Linux looks at a process (OS-SHD-9).
+pub const ROUNDS: u64 = 640;
 
 /// Two to eight processes, which take turns (H-OS-34).
 pub const TURNS_OF: [&str; 7] = [
