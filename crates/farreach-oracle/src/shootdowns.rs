@@ -7,8 +7,8 @@
 //! * OL-2 The requester is the running core, also for a process that another core has loaded. It is not interrupted. If
 //!   it has not loaded the process, it does nothing.
 //! * OL-3 What is dropped one by one is the range of the request, also what lies between its changes (OS-SHD-6). A
-//!   change that nothing announced is part of the last announced request if that is of its process, and no lookup, switch or end
-//!   came since. Otherwise it is a request of its pages, each a mapping of order 0.
+//!   change that nothing announced is part of the last announced request if that is of its process, and no lookup,
+//!   switch or end came since. Otherwise it is a request of its pages, each a mapping of order 0.
 //! * OL-4 An interrupt that finds a lazy core counts as one. The core has nothing loaded then, and flushes nothing: the
 //!   next switch to the process does (OS-SHD-3).
 //! * OL-5 The end of a process is no request (XC-7). It takes all its entries from all cores at no price. A core that

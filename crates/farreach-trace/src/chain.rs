@@ -13,7 +13,8 @@ pub struct Chain {
     sources: Vec<Box<dyn Source + Send>>,
     /// Blocks of the current source, under their own numbers.
     blocks: Blocks,
-    /// Their numbers in the stream. A source that was cut has numbers up to the largest, so that they are dealt out anew.
+    /// Their numbers in the stream. A source that was cut has numbers up to the largest, so that they are dealt out
+    /// anew.
     ids: ById<u32>,
     /// Added to the numbers of address spaces of the current source.
     spaces: u32,

@@ -29,8 +29,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-OS-27",
         kind: Main,
-        claim: "Copies of page tables on each node make programs up to 1.34 times faster, and up to 3.24 times where the \
-                program had moved and its page tables had not",
+        claim: "Copies of page tables on each node make programs up to 1.34 times faster, and up to 3.24 times where \
+                the program had moved and its page tables had not",
         studies: STUDY,
         judge: |results, _| {
             tally(PROGRAMS.map(program).iter(), |p| {
@@ -45,8 +45,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-OS-28",
         kind: Side,
-        claim: "A copy of the page tables of base pages takes 0.2 % of the memory that they map; tested as 0.18 to 0.3 % of \
-                32 MB or more",
+        claim: "A copy of the page tables of base pages takes 0.2 % of the memory that they map; tested as 0.18 to \
+                0.3 % of 32 MB or more",
         studies: STUDY,
         judge: |results, _| {
             tally(PROGRAMS.map(program).iter(), |p| {

@@ -191,9 +191,9 @@ fn section(results: &Results, _: &Set, section: &mut Section) {
     section.note(
         "Assumed are all prices: an interrupt 2,000 cycles, an instruction that drops a page 200, one that drops a \
          process 500, a broadcast 500; memory of another node takes 100 cycles more, a further copy of an entry 100. \
-         Remote references cost more only where memory answers them, and not a cache. The last-level cache is one for all \
-         nodes, which is in favour of tables without copies. The entries of the 32 shared pages are among those of the \
-         changes.",
+         Remote references cost more only where memory answers them, and not a cache. The last-level cache is one for \
+         all nodes, which is in favour of tables without copies. The entries of the 32 shared pages are among those of \
+         the changes.",
     );
 }
 

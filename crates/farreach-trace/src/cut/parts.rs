@@ -58,8 +58,8 @@ impl<'w> Out<'w> {
     }
 }
 
-/// Parts of blocks, by block and positions. Their ids begin at the largest that there may be, and go down. A stream that
-/// was cut before has blocks with such ids, too; one that is defined when a part has its id gets another one.
+/// Parts of blocks, by block and positions. Their ids begin at the largest that there may be, and go down. A stream
+/// that was cut before has blocks with such ids, too; one that is defined when a part has its id gets another one.
 pub struct Parts {
     made: HashMap<(u32, u32, u32), u32>,
     code: HashMap<u32, Arc<[u8]>>,

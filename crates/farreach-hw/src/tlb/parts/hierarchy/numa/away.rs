@@ -1,5 +1,5 @@
-//! A process that was moved to other nodes and left its page tables behind: every reference of its walks is remote. Such
-//! is the worst case that Mitosis measures.
+//! A process that was moved to other nodes and left its page tables behind: every reference of its walks is remote.
+//! Such is the worst case that Mitosis measures.
 
 use super::{COMMON_KEYS, Listed, NodeSet, Placement};
 

@@ -23,8 +23,8 @@ pub(in crate::tlb) fn check(params: &Params, kind: &str) -> Result<(), String> {
         let why = format!("each node has as many cores; cores must be a multiple of {} = {nodes}", NODES.name);
         return refuse(format!("cores = {cores}"), why);
     }
-    // Other walks than those of its walkers for the program have no node (HW-12). Another table than a radix tree is not
-    // allowed on several cores.
+    // Other walks than those of its walkers for the program have no node (HW-12). Another table than a radix tree is
+    // not allowed on several cores.
     let fixed: [(&Key, &str); 2] = [
         (&GUEST, "nodes are not defined in virtual machines (OS-VMT-1)"),
         (&BEHIND, "nodes are defined for walks that the program waits for"),

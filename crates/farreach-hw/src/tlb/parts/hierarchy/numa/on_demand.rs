@@ -1,6 +1,6 @@
 //! numaPTE (OS-NPT-1 to OS-NPT-3): the table is whole on the nodes that own its pages, and other nodes have what they
-//! walked. A walk that finds nothing in the copy of its node takes a light fault, which copies the entry, and neighbours
-//! of it in the same page of the table. Shootdowns interrupt cores of nodes with a copy alone.
+//! walked. A walk that finds nothing in the copy of its node takes a light fault, which copies the entry, and
+//! neighbours of it in the same page of the table. Shootdowns interrupt cores of nodes with a copy alone.
 
 use super::tree::{PageId, TablePage};
 use super::{COMMON_KEYS, Fetch, Listed, NODES, NodeSet, Placement};

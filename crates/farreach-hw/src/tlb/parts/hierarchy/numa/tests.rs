@@ -141,8 +141,8 @@ fn numapte_copies_what_is_walked() {
     }
 }
 
-/// OS-NPT-2, OS-NPT-3: the example. Of a region that nodes 0 and 2 of four touched, changes interrupt their cores alone,
-/// and write their copies alone; what is freed has no sharers.
+/// OS-NPT-2, OS-NPT-3: the example. Of a region that nodes 0 and 2 of four touched, changes interrupt their cores
+/// alone, and write their copies alone; what is freed has no sharers.
 #[test]
 fn numapte_interrupts_sharers() {
     let ipis = |tables: &str| {
