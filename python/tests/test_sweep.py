@@ -149,6 +149,9 @@ def test_traces_in_turn_and_phases_are_those_of_single_runs(kernel, shell, cache
     # A folder has no phases of another sweep.
     one = farreach.sweep(programs=[kernel], machines=machines, cache=cache, on="local:1", quiet=True)
     assert one.phases.empty and not (one.save(folder) / "phases.csv").exists()
+    # What is not of a sweep stays.
+    (tmp_path / "phases.csv").write_text("mine")
+    assert (one.save(tmp_path) / "phases.csv").read_text() == "mine"
 
 
 def test_a_changed_trace_is_noticed(tmp_path, cache, counted):

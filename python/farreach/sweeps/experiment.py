@@ -39,7 +39,7 @@ class Experiment:
     Args:
         programs: paths or URLs of traces, `workload:NAME`, or tables as in the TOML: `{"trace": ...}`,
             `{"command": [...]}`, `{"workload": ...}`; `{"trace": [..., ...], "interleave": "2M"}` are several on one
-            machine, in time slices of so many instructions.
+            machine, in time slices of this number of instructions.
         machines: names, `Machine`s, `Grid`s, or tables as in the TOML.
         seeds: seeds of everything random in machines.
         limits: instructions after which a program stops; None: never.

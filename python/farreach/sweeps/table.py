@@ -42,6 +42,15 @@ def _write(folder: Path, name: str, table: Any) -> None:
     write_whole(folder / f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
 
 
+def _is_sweep(folder: Path) -> bool:
+    """Whether a sweep was saved in this folder."""
+    try:
+        about = json.loads((folder / "sweep.json").read_text())
+    except (OSError, ValueError):
+        return False
+    return isinstance(about, dict) and about.get("schema") == SCHEMA
+
+
 class Sweep:
     """What a sweep found.
 
@@ -143,7 +152,8 @@ class Sweep:
         _write(path, "table", self.frame)
         if len(self.phases):
             _write(path, "phases", self.phases)
-        else:
+        elif _is_sweep(path):
+            # Those of a sweep that was saved here before.
             for ending in _ENDINGS:
                 (path / f"phases.{ending}").unlink(missing_ok=True)
         about = {"schema": SCHEMA, **self.about, "points": len(self.frame), "failures": self.failures}

@@ -131,7 +131,7 @@ impl Sides {
         self.nothing_is_last();
     }
 
-    /// What was counted so far at each size, in their order: misses of TLBs with so many entries, by side, and the
+    /// What was counted so far at each size, in their order: misses of TLBs with this many entries, by side, and the
     /// pages of this part of the run.
     pub fn in_part(&self, entries: u64) -> Vec<([u64; 2], WorkingSet)> {
         let misses = |i: usize| [0, 1].map(|side: usize| self.stacks[side][i].distances().misses(entries));

@@ -122,7 +122,7 @@ impl Messages {
         Error::Trace { file: self.bytes.file.clone(), place: format!("byte {at}"), what: what.to_string() }
     }
 
-    /// Up to so many bytes: fewer only at the end.
+    /// Up to this number of bytes: fewer only at the end.
     fn some(&mut self, bytes: usize) -> Result<Vec<u8>> {
         let rest = self.ahead.split_off(bytes.min(self.ahead.len()));
         let mut all = std::mem::replace(&mut self.ahead, rest);

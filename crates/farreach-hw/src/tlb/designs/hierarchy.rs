@@ -7,7 +7,7 @@ use crate::tlb::parts::additions::{self, ListedAddition, range, runs};
 use crate::tlb::parts::hierarchy::cores::on_cores;
 use crate::tlb::parts::hierarchy::foresight;
 use crate::tlb::parts::hierarchy::host::{self, Entries};
-use crate::tlb::parts::hierarchy::numa;
+use crate::tlb::parts::hierarchy::numa::{self, NUMA_TABLES};
 use crate::tlb::parts::hierarchy::{FIRST_LEVEL_KEYS, Hierarchy, OPEN_KEYS, Paging, check_replacement, shared};
 use crate::tlb::parts::second_levels::{self, ListedSecondLevel, clustered};
 use crate::tlb::parts::{hierarchy, tables};
@@ -18,7 +18,7 @@ use farreach_types::params::Params;
 pub const DESIGN: Design = Design {
     kind: "hierarchy",
     about: "first-level TLBs by side and page size, a second level, a page-table walker with caches (DS13-36)",
-    keys: OPEN_KEYS,
+    keys: joined_keys!(OPEN_KEYS, &[&NUMA_TABLES]),
     build: |params| build(params, "hierarchy", Entries::Pages, Always::NOTHING),
     bits: |_| None, // AREA-1 is about one array
     reach,
@@ -82,7 +82,7 @@ fn build(params: &Params, kind: &str, entries: Entries, always: Always) -> Resul
     check_replacement(params)?;
     cache::replacement::check_replacement(params)?;
     tables::check(params)?;
-    numa::check(params, kind)?;
+    numa::check(params)?;
     foresight::check(params, &additions::chosen(params, additions)?)?;
     let shared = shared::build(params)?;
     on_cores(params, |params, core, node| {

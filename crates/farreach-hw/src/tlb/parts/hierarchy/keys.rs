@@ -4,7 +4,6 @@ use super::cores::mechanisms::SHOOTDOWN;
 use super::cores::{CORES, IPI_CYCLES};
 use super::distances::WALK_DISTANCES;
 use super::host;
-use super::numa::NUMA_TABLES;
 use super::shared::{L2_SHARED, SLL_EXTRA};
 use super::walk::{PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_COST, WALK_LEVELS};
 use super::walk_caches::PWC_KIND;
@@ -110,5 +109,4 @@ pub(in crate::tlb) const PAGING_KEYS: &[&Key] = &[&L2, &L2I, &L2_FRACTURE, &L2_R
 /// Keys of a hierarchy with a second level of page TLBs.
 pub(in crate::tlb) const KEYS: &[&Key] = joined_keys!(FIRST_LEVEL_KEYS, PAGING_KEYS);
 /// The same, where another second level can be chosen, and cores can share it.
-pub(in crate::tlb) const OPEN_KEYS: &[&Key] =
-    joined_keys!(KEYS, &[&SECOND_LEVEL, &L2_SHARED, &SLL_EXTRA, &NUMA_TABLES]);
+pub(in crate::tlb) const OPEN_KEYS: &[&Key] = joined_keys!(KEYS, &[&SECOND_LEVEL, &L2_SHARED, &SLL_EXTRA]);

@@ -9,15 +9,11 @@ use crate::tlb::parts::hierarchy::shared::sharers;
 use farreach_types::params::{Key, PAGE_SIZE, Params};
 
 /// Refuses other machines.
-pub(in crate::tlb) fn check(params: &Params, kind: &str) -> Result<(), String> {
+pub(in crate::tlb) fn check(params: &Params) -> Result<(), String> {
     let Some(listed) = chosen(params) else { return Ok(()) };
     let refuse = |with: String, why: String| {
         Err(format!("{} = {} is not allowed with {with}: {why}", NUMA_TABLES.name, listed.name))
     };
-    if kind != "hierarchy" {
-        let why = "nodes are defined for walks of page tables alone; kind must be hierarchy".to_owned();
-        return refuse(format!("kind = {kind}"), why);
-    }
     let (cores, nodes) = (params.int(CORES.name), params.int(NODES.name));
     if cores % nodes != 0 {
         let why = format!("each node has as many cores; cores must be a multiple of {} = {nodes}", NODES.name);

@@ -88,7 +88,7 @@ pub const READ_COUNTERS: &[Counter] = &[
 
 /// Laws of these counts.
 pub const LAWS: &[Law] = &[Law {
-    name: "OSC-4",
+    name: "OS-MIT-4",
     sides: |part, counts| {
         let of_nodes = part.counters.get(READ_COUNTERS[LOCAL].name) + part.counters.get(READ_COUNTERS[REMOTE].name);
         (of_nodes, counts.walk_references())
@@ -138,19 +138,15 @@ trait Placement: Send {
     fn cleared(&mut self, _id: PageId, _index: u16) {}
     /// The page of the table was freed.
     fn freed(&mut self, _id: PageId) {}
-    /// The leaves that this node lacks of this page, and gets at its walk for one of them; `None`: it lacks none.
-    fn fetched(&mut self, _id: PageId, _index: u16, _page: &TablePage, _node: u8) -> Option<Fetch> {
+    /// A walk on this node for a leaf that its copy lacks brings this number of leaves to it (OS-NPT-1); `None`: it
+    /// lacks nothing.
+    fn fetched(&mut self, _id: PageId, _index: u16, _page: &TablePage, _node: u8) -> Option<u64> {
         None
     }
     /// Whether nodes get copies of pages as they need them: a node without one has no translations by it.
     fn copies_on_demand(&self) -> bool {
         false
     }
-}
-
-/// Entries that come to the copy of a node (OS-NPT-1).
-struct Fetch {
-    entries: u64,
 }
 
 /// A placement as the registry knows it.
@@ -293,6 +289,9 @@ impl Numa {
     /// The nodes with a copy of the page of the table of superpages at the ends of this range. If they are split, the
     /// pages of the table for their parts come to the same nodes, which may have base translations of them (T94-42).
     fn split(&self, asid: Asid, pages: VpnRange) -> NodeSet {
+        if !self.tree.copies_on_demand() {
+            return 0;
+        }
         let ends = [pages.start, Vpn(pages.end().0.saturating_sub(1))];
         let superpages = ends.into_iter().filter_map(|vpn| self.held.mapping(asid, vpn)).filter(|m| m.order > 0);
         superpages.fold(0, |nodes, mapping| nodes | self.tree.sharers(mapping))

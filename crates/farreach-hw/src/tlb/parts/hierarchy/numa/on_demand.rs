@@ -3,7 +3,7 @@
 //! neighbours of it in the same page of the table. Shootdowns interrupt cores of nodes with a copy alone.
 
 use super::tree::{PageId, TablePage};
-use super::{COMMON_KEYS, Fetch, Listed, NODES, NodeSet, Placement};
+use super::{COMMON_KEYS, Listed, NODES, NodeSet, Placement};
 use farreach_types::joined_keys;
 use farreach_types::params::{Allowed, Key, Params};
 use foldhash::fast::FixedState;
@@ -88,7 +88,7 @@ impl Placement for OnDemand {
         }
     }
 
-    fn fetched(&mut self, id: PageId, index: u16, page: &TablePage, node: u8) -> Option<Fetch> {
+    fn fetched(&mut self, id: PageId, index: u16, page: &TablePage, node: u8) -> Option<u64> {
         if self.has(id, node, index) {
             return None;
         }
@@ -101,7 +101,7 @@ impl Placement for OnDemand {
                 entries += 1;
             }
         }
-        Some(Fetch { entries })
+        Some(entries)
     }
 
     fn copies_on_demand(&self) -> bool {

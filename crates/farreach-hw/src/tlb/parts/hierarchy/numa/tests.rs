@@ -194,6 +194,27 @@ fn parts_of_superpages_have_their_sharers() {
     assert_eq!(world.count(COPIES, "light_faults"), 1);
 }
 
+/// Without copies a page of the table has one, whichever node splits a superpage; and the root stays with its process
+/// when all of it is unmapped.
+#[test]
+fn pages_without_copies_have_one() {
+    for tables in ["first_touch", "away"] {
+        let mut world = World::new(&format!("cores=2,numa_tables={tables}"));
+        world.run(0);
+        world.map(range(0, 512), 9);
+        assert_eq!(world.copies(["pt_pages", "pt_copies", "pt_writes"]), [3, 0, 3]);
+        world.run(1);
+        world.pages.0.extend((0..512).map(|vpn| (vpn, 0)));
+        world.tlb.demote(ASID, range(0, 512), &mut world.unfiltered);
+        world.tlb.mapped(ASID, range(0, 512), &world.pages);
+        // The page of the table, its link, and 512 leaves.
+        assert_eq!(world.copies(["pt_pages", "pt_copies", "pt_writes"]), [4, 0, 3 + 1 + 512], "{tables}");
+        world.unmap(range(0, 512));
+        world.map(range(0, 1), 0);
+        assert_eq!(world.copies(["pt_pages", "pt_copies", "replica_writes"]), [4 + 3, 0, 0], "{tables}");
+    }
+}
+
 /// Machines for which nodes are not defined are refused at once, with key, value and what is allowed.
 #[test]
 fn other_machines_are_refused() {

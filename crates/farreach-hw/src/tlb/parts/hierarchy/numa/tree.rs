@@ -170,25 +170,27 @@ impl Tree {
     pub fn walk_begins(&mut self, mapping: Mapping, node: u8) {
         let (id, index) = leaf(mapping);
         let page = *self.page(id);
-        let Some(fetch) = self.placement.fetched(id, index, &page, node) else { return };
+        let Some(leaves) = self.placement.fetched(id, index, &page, node) else { return };
         self.own.add(LIGHT_FAULTS, 1);
-        self.own.add(COPIED, fetch.entries);
+        self.own.add(COPIED, leaves);
         self.copy_to(id, 1 << node);
     }
 
-    /// Frees the pages of the table within these that have no entries, and those above them that lose their last.
+    /// Frees the pages of the table within these that have no entries, and those above them that lose their last. The
+    /// root stays as long as its process.
     pub fn free_empty(&mut self, asid: Asid, pages: VpnRange) {
         let within = |id: &PageId| id.asid == asid && id.pages().overlaps(&pages);
         let mut empty: Vec<_> = self.empty.iter().copied().filter(within).collect();
         while let Some(id) = empty.pop() {
+            if id.level + 1 == self.levels {
+                continue;
+            }
             self.empty.remove(&id);
-            let Some(page) = self.pages.remove(&id) else { continue };
+            let page = self.pages.remove(&id).expect("what is empty is there");
             self.placement.freed(id);
-            if id.level + 1 < self.levels {
-                self.count_writes(page.copies);
-                if self.lose_entry(id.parent()) {
-                    empty.push(id.parent());
-                }
+            self.count_writes(page.copies);
+            if self.lose_entry(id.parent()) {
+                empty.push(id.parent());
             }
         }
     }
