@@ -36,14 +36,22 @@ impl<E: BatchEngine> Driver<E> {
         Ok(self.engines.iter().any(|e| !e.done()))
     }
 
-    /// Simulates a whole stream.
+    /// Simulates a whole stream. It is read ahead, so what is wrong behind the limit may be seen or not: it does not
+    /// count.
     pub fn run(&mut self, source: &mut dyn Source) -> Result<(), Error> {
-        while let Some(batch) = source.next_batch()? {
-            if !self.feed(Cow::Owned(batch))? {
-                break;
+        let failure = loop {
+            match source.next_batch() {
+                Ok(Some(batch)) => {
+                    if !self.feed(Cow::Owned(batch))? {
+                        break None;
+                    }
+                }
+                Ok(None) => break None,
+                Err(e) => break Some(e),
             }
-        }
-        self.finish()
+        };
+        self.finish()?;
+        failure.filter(|_| !self.limit_reached()).map_or(Ok(()), Err)
     }
 
     /// Waits until every batch is simulated. Nothing can be fed after it.

@@ -112,7 +112,7 @@ impl Engine {
             ordered,
             audit,
             filter: Filter::new(instances.len(), groups.len()),
-            timed: groups.iter().any(|g| g.os.keeps_time()),
+            timed: groups.iter().any(|g| g.os.keeps_time()) || instances.iter_mut().any(|i| i.due() < u64::MAX),
             readers: mask(&|g| g.os.reads_counters() || g.os.counts_walks()),
             lifetimes: instances.iter().any(|instance| instance.walks).then(|| RegionLifetimes::new(instances.len())),
             groups,

@@ -139,6 +139,11 @@ impl TlbInstance {
         self.fetch.as_ref().filter(|_| kind == Kind::Fetch).unwrap_or(&self.main).probe(asid, vpn, kind)
     }
 
+    /// When one of its TLBs next does something by itself; `u64::MAX`: never.
+    pub fn due(&mut self) -> u64 {
+        self.each().filter_map(|(tlb, _)| Some(tlb.on_time()?.due())).min().unwrap_or(u64::MAX)
+    }
+
     /// Whether one of its TLBs follows the order of lookups.
     pub fn orders_lookups(&mut self) -> bool {
         self.each().any(|(tlb, _)| tlb.timed().is_some_and(|timed| timed.orders()))

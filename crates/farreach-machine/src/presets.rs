@@ -189,6 +189,7 @@ pub const PRESETS: &[Preset] = presets![
     "since-os/pcid",
     "since-os/tlbi",
     "since-os/invlpgb",
+    "since-os/latr",
     "since-os/numa",
     "since-os/mitosis",
     "since-os/numapte",

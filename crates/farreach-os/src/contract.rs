@@ -26,6 +26,8 @@ pub struct Flush {
     pub tables: bool,
     /// Whether it belongs to the request of the change before.
     pub joins: bool,
+    /// Whether the program gave the pages back, so that nothing has to see the change at once (OS-SHD-10).
+    pub unmapped: bool,
 }
 
 /// Kinds of change.

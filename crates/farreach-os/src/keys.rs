@@ -2,6 +2,7 @@
 
 use crate::compaction::policy::KEYS as COMPACTION;
 use crate::frames::keys::KEYS as FRAMES;
+use crate::memory::held::UNMAP_HOLD;
 use crate::placement::placement as kind_of_placement;
 use crate::promotion::policy::KEYS as PROMOTION;
 use crate::ranges::policy::KEYS as RANGES;
@@ -41,7 +42,7 @@ pub(crate) const DIRECT_MAP_PAGE: Key = Key {
 /// The keys of an operating system with this placement policy.
 pub fn keys(placement: &str) -> Vec<&'static Key> {
     let own = kind_of_placement(placement).map_or(&[][..], |p| p.keys);
-    let mut keys = vec![&PAGE_SIZE, &PLACEMENT, &NFS, &RECLAIM_BATCH, &DIRECT_MAP_PAGE, &SEED];
+    let mut keys = vec![&PAGE_SIZE, &PLACEMENT, &NFS, &RECLAIM_BATCH, &UNMAP_HOLD, &DIRECT_MAP_PAGE, &SEED];
     keys.extend(own);
     keys.extend(PROMOTION);
     keys.extend(RANGES);

@@ -4,6 +4,7 @@
 use crate::accessed::{AccessBits, AccessTally};
 use crate::background::TICKS_PER_MS;
 use crate::background::contract::Daemon;
+use crate::background::late_frees::LateFrees;
 use crate::collapse_queue::CollapseQueue;
 use crate::compaction::policy::Compaction;
 use crate::contract::{Change, Flush, InUse, OutOfMemory, Unserved, What};
@@ -12,6 +13,7 @@ use crate::guest::Guest;
 use crate::keys;
 use crate::labels::Labels;
 use crate::memory::Memory;
+use crate::memory::held::{Held, UNMAP_HOLD};
 use crate::object::ObjectKind;
 use crate::placement;
 use crate::placement::contract::{FrameRequest, Placement};
@@ -57,6 +59,8 @@ pub struct Os {
     pub(crate) access_tally: AccessTally,
     /// When they worked last.
     pub(crate) now: u64,
+    /// When the event happens that is served now.
+    pub(crate) time_of_event: u64,
     /// Reservations that a daemon fills: first frame, and a page of it that a process has.
     pub(crate) to_fill: Vec<(Pfn, Asid, Vpn)>,
     /// Instructions that take a millisecond.
@@ -88,7 +92,8 @@ impl Os {
         let placement = (kind.build)(params)?;
         let shift = params.page_shift();
         let frames = frames::keys::build(params, shift, params.int(SEED.name))?;
-        let memory = Memory::new(frames, params.int(keys::RECLAIM_BATCH.name), shift);
+        let mut memory = Memory::new(frames, params.int(keys::RECLAIM_BATCH.name), shift);
+        memory.held = Held::new(params.int(UNMAP_HOLD.name));
         let compaction = Compaction::new(params, &memory)?;
         let mut os = Os {
             shift,
@@ -109,6 +114,7 @@ impl Os {
             access_bits: AccessBits::new(params),
             access_tally: AccessTally::default(),
             now: 0,
+            time_of_event: 0,
             to_fill: Vec::new(),
             ticks_per_ms: if params.has(TICKS_PER_MS.name) { params.int(TICKS_PER_MS.name) } else { 0 },
             guest: placement.guest_policy().map(|policy| Box::new(Guest::new(policy))),
@@ -130,7 +136,10 @@ impl Os {
         // Before anything is set aside (DS13-13): contiguous memory may need compaction.
         os.tick();
         os.placement.set_up(&mut os.memory)?;
-        let daemons = os.placement.daemons();
+        let mut daemons = os.placement.daemons();
+        if os.memory.held.is_used() {
+            daemons.push(Box::new(LateFrees::new()));
+        }
         os.set_daemons(daemons);
         Ok(os)
     }
@@ -245,6 +254,7 @@ impl Os {
         counts.alloc_steps = self.memory.alloc.steps();
         counts.guest = self.guest_counts().unwrap_or_default();
         let own = self.daemons.iter().flat_map(|daemon| daemon.counters()).chain(self.access_counters());
+        let own = own.chain(self.memory.held.counters());
         let own = own.map(|(name, n)| (name.to_owned(), n));
         counts.policy = self.placement.counters(&self.memory).into_iter().chain(own).collect();
         counts

@@ -11,7 +11,10 @@ const BATCH: usize = 512;
 impl Os {
     /// Frees some frames. False if there are none to take back.
     pub(super) fn make_room(&mut self) -> bool {
-        self.placement.release_kept(&mut self.memory, None) || self.reclaim_unused() || self.lend_from_pool()
+        self.memory.release_held_early()
+            || self.placement.release_kept(&mut self.memory, None)
+            || self.reclaim_unused()
+            || self.lend_from_pool()
     }
 
     /// Takes back pages that were mapped together with others and never touched: they hold only zeros (F-7). Accessed

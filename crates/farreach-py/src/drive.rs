@@ -100,19 +100,38 @@ impl Stream for Box<dyn Source + Send> {
     }
 }
 
+/// What was read, and an error of the stream, which counts if more was wanted: streams are read ahead.
+pub struct Driven {
+    pub so_far: Progress,
+    failure: Option<farreach::Error>,
+}
+
+impl Driven {
+    /// To be called once all that was read is simulated.
+    pub fn unless(&mut self, limit_reached: bool) -> farreach::Result<()> {
+        self.failure.take().filter(|_| !limit_reached).map_or(Ok(()), Err)
+    }
+}
+
 /// Gives every batch to `feed`, which says whether it wants more and how far it is.
 pub fn drive(
     stream: &mut dyn Stream,
     lookout: &mut Lookout,
     mut feed: impl FnMut(Batch) -> farreach::Result<(bool, Progress)>,
-) -> Result<Progress, Stop> {
+) -> Result<Driven, Stop> {
     let mut so_far = Progress::default();
-    while let Some(batch) = stream.next(lookout, so_far)? {
+    loop {
+        let batch = match stream.next(lookout, so_far) {
+            Ok(Some(batch)) => batch,
+            Ok(None) => break,
+            Err(Stop::Failed(failure)) => return Ok(Driven { so_far, failure: Some(failure) }),
+            Err(stop) => return Err(stop),
+        };
         let (more, progress) = feed(batch)?;
         so_far = progress;
         if !more {
             break;
         }
     }
-    Ok(so_far)
+    Ok(Driven { so_far, failure: None })
 }

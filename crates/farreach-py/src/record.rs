@@ -76,16 +76,17 @@ pub fn run(
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
         let mut live = program.start()?;
-        let so_far = drive(&mut live, &mut lookout, |batch| {
+        let mut driven = drive(&mut live, &mut lookout, |batch| {
             let batch = cutter.apply(batch)?;
             let batch = relocator.as_mut().map_or(Ok(None), |r| r.apply(&batch).map(Some))?.unwrap_or(batch);
             Ok((lab.feed(batch)?, lab.progress()))
         })?;
         let status = live.finish();
         lab.finish()?;
+        driven.unless(lab.limit_reached())?;
         let limited = |stop| if lab.limit_reached() { Ok((0, Vec::new())) } else { Err(stop) };
         let (status, limits) = status.or_else(limited)?;
-        lookout.end(so_far)?;
+        lookout.end(driven.so_far)?;
         cutter.end()?;
         let mut result = lab.result(label, None);
         result.workload.limits = limits;
@@ -110,9 +111,10 @@ pub fn pagesize_of_command(
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
         let mut live = program.start()?;
-        let so_far = drive(&mut live, &mut lookout, |batch| study.feed(batch))?;
+        let mut driven = drive(&mut live, &mut lookout, |batch| study.feed(batch))?;
         let (status, limits) = live.finish()?;
-        lookout.end(so_far)?;
+        driven.unless(study.limit_reached()?)?;
+        lookout.end(driven.so_far)?;
         Ok((study.result(label, limits)?, status))
     });
     result.map_err(|stop: Stop| stop.raise(py))

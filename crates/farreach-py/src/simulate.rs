@@ -132,13 +132,14 @@ pub fn simulate(
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
         let mut stream = source.open()?;
-        let so_far = drive(&mut *stream, &mut lookout, |batch| {
+        let mut driven = drive(&mut *stream, &mut lookout, |batch| {
             let batch = cutter.apply(batch).map_err(|error| error.of_stream(label))?;
             let batch = relocator.as_mut().map_or(Ok(None), |r| r.apply(&batch).map(Some))?.unwrap_or(batch);
             Ok((lab.feed(batch).map_err(|error| error.of_stream(label))?, lab.progress()))
         })?;
         lab.finish().map_err(|error| error.of_stream(label))?;
-        lookout.end(so_far)?;
+        driven.unless(lab.limit_reached())?;
+        lookout.end(driven.so_far)?;
         cutter.end().map_err(|error| error.of_stream(label))?;
         let mut result = lab.result(label, None);
         result.workload.piece = cutter.used();
@@ -188,6 +189,12 @@ impl Study {
         Ok((more || beside, self.pages.progress()))
     }
 
+    /// Whether the limit was reached. Nothing can be fed after it.
+    pub fn limit_reached(&mut self) -> farreach::Result<bool> {
+        self.pages.finish()?;
+        Ok(self.pages.limit_reached())
+    }
+
     /// `limits`: those of the recorder that the program met.
     pub fn result(mut self, label: &str, limits: Vec<RecorderLimit>) -> farreach::Result<Report> {
         self.pages.finish()?;
@@ -219,8 +226,9 @@ pub fn pagesize(
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
         let mut stream = source.open()?;
-        let so_far = drive(&mut *stream, &mut lookout, |batch| study.feed(batch))?;
-        lookout.end(so_far)?;
+        let mut driven = drive(&mut *stream, &mut lookout, |batch| study.feed(batch))?;
+        driven.unless(study.limit_reached()?)?;
+        lookout.end(driven.so_far)?;
         Ok(study.result(label, Vec::new())?)
     });
     result.map_err(|stop: Stop| stop.raise(py))

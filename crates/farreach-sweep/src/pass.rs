@@ -5,9 +5,9 @@ use crate::program::Program;
 use farreach_machine::{Lab, Options, PageLab, Progress, Sample};
 use farreach_papers::{Answer, Measured};
 use farreach_trace::{Cutter, Piece};
-use farreach_types::Result;
 use farreach_types::counts::RunResult;
 use farreach_types::event::Batch;
+use farreach_types::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// A pass.
@@ -114,7 +114,10 @@ impl Pass {
                 let cutter = loop {
                     let driven = self.drive(&mut watch, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
                     lab.finish()?;
-                    let Some(cutter) = driven else { return Ok(None) };
+                    let Some((cutter, failure)) = driven else { return Ok(None) };
+                    if let Some(error) = failure.filter(|_| !lab.limit_reached()) {
+                        return Err(error);
+                    }
                     if !lab.again()? {
                         break cutter;
                     }
@@ -136,7 +139,10 @@ impl Pass {
                 let mut lab = PageLab::new(sizes, ENTRIES, options)?;
                 let driven = self.drive(&mut watch, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
                 lab.finish()?;
-                let Some(cutter) = driven else { return Ok(None) };
+                let Some((cutter, failure)) = driven else { return Ok(None) };
+                if let Some(error) = failure.filter(|_| !lab.limit_reached()) {
+                    return Err(error);
+                }
                 cutter.end()?;
                 let mut result = lab.result(&self.label, None, Vec::new());
                 result.workload.piece = cutter.used();
@@ -146,15 +152,24 @@ impl Pass {
     }
 
     /// Feeds the other batches of the program until it ends or no more is wanted. Returns what cut them; nothing
-    /// if it was stopped.
+    /// if it was stopped. With it an error of the source, which counts if more was wanted: sources are read ahead.
     fn drive(
         &self,
         watch: &mut dyn FnMut(Progress) -> bool,
         mut feed: impl FnMut(Batch) -> Result<(bool, Progress)>,
-    ) -> Result<Option<Cutter>> {
+    ) -> Result<Option<(Cutter, Option<Error>)>> {
         let mut source = self.program.open()?;
         let mut cutter = Cutter::new(self.extent.piece.clone());
-        while let Some(batch) = source.next_batch()? {
+        let mut failure = None;
+        loop {
+            let batch = match source.next_batch() {
+                Ok(Some(batch)) => batch,
+                Ok(None) => break,
+                Err(e) => {
+                    failure = Some(e);
+                    break;
+                }
+            };
             let (more, progress) = feed(cutter.apply(batch)?)?;
             if !watch(progress) {
                 return Ok(None);
@@ -163,6 +178,6 @@ impl Pass {
                 break;
             }
         }
-        Ok(Some(cutter))
+        Ok(Some((cutter, failure)))
     }
 }

@@ -64,27 +64,39 @@ pub(super) trait Reader {
     fn fail(&self, what: String) -> Error;
 }
 
-/// The stream of a reader. After an error nothing follows.
+/// The stream of a reader. What was read before an error comes before it, and nothing follows it.
 pub(super) struct Assembled<R> {
     reader: R,
     ended: bool,
+    /// Why it ended, if not at the end of the trace.
+    failure: Option<Error>,
+    /// The error was returned.
+    failed: bool,
 }
 
 impl<R: Reader> Assembled<R> {
     /// From where the reader is.
     pub fn new(reader: R) -> Assembled<R> {
-        Assembled { reader, ended: false }
+        Assembled { reader, ended: false, failure: None, failed: false }
     }
 
     fn next(&mut self) -> Result<Option<Batch>, Error> {
-        let Assembled { reader, ended } = self;
+        let Assembled { reader, ended, failure, .. } = self;
         while !*ended && !reader.assembler().is_full() {
-            *ended = !reader.read_more()?;
-            if *ended {
-                reader.assembler().flush().map_err(|what| reader.fail(what))?;
+            match reader.read_more() {
+                Ok(more) => *ended = !more,
+                Err(e) => (*ended, *failure) = (true, Some(e)),
+            }
+            if *ended && let Err(what) = reader.assembler().flush() {
+                failure.get_or_insert_with(|| reader.fail(what));
             }
         }
         let batch = reader.assembler().take();
+        if batch.is_none()
+            && let Some(e) = failure.take()
+        {
+            return Err(e);
+        }
         if batch.is_none() && reader.assembler().is_blank() {
             let why = reader.without_references();
             return Err(reader.fail(format!("the trace ends here and has no references{why}")));
@@ -95,11 +107,11 @@ impl<R: Reader> Assembled<R> {
 
 impl<R: Reader> Source for Assembled<R> {
     fn next_batch(&mut self) -> Result<Option<Batch>, Error> {
-        let result = self.next();
-        if result.is_err() {
-            self.ended = true;
-            while self.reader.assembler().take().is_some() {}
+        if self.failed {
+            return Ok(None);
         }
+        let result = self.next();
+        self.failed = result.is_err();
         result
     }
 }

@@ -90,6 +90,18 @@ fn check(record: &[u8]) -> std::result::Result<u64, String> {
     }
 }
 
+/// The bytes of a record, if this is the beginning of a trace of a ChampSim whose records were changed: two or three
+/// records in a row have close instruction pointers and the bytes of a branch.
+pub(crate) fn other_size(head: &[u8]) -> Option<usize> {
+    let sizes = (72..=232).step_by(8).filter(|bytes| *bytes != WIDE.bytes);
+    sizes.into_iter().find(|&bytes| {
+        let records: Vec<&[u8]> = head.chunks_exact(bytes).take(4).collect();
+        let pointers = records.iter().map(|record| check(record).ok().filter(|pc| (0x1000..1 << 47).contains(pc)));
+        let Some(pointers) = pointers.collect::<Option<Vec<u64>>>() else { return false };
+        pointers.len() > 1 && pointers.windows(2).all(|pair| pair[0] != pair[1] && pair[0].abs_diff(pair[1]) < 1 << 16)
+    })
+}
+
 fn open(input: Input, layout: &'static Layout) -> Result<Opened> {
     let info = input.info(layout.name);
     Ok(Opened { source: Box::new(Assembled::new(ChampSimReader::new(input, layout))), info })
@@ -130,10 +142,11 @@ impl ChampSimReader {
     fn refill(&mut self) -> Result<bool> {
         let Layout { bytes, .. } = *self.layout;
         if self.cut > 0 {
+            self.input.intact()?;
             return Err(self.fail(format!("the last record has {} of {bytes} bytes: the trace is cut", self.cut)));
         }
         let records = self.records;
-        let got = self.input.fill(&mut self.buf, |got| format!("record {}", records + (got / bytes) as u64))?;
+        let got = self.input.fill_some(&mut self.buf, |got| format!("record {}", records + (got / bytes) as u64))?;
         (self.from, self.to, self.cut) = (0, got / bytes * bytes, got % bytes);
         Ok(got > 0)
     }

@@ -167,7 +167,7 @@ impl CvpReader {
         self.buf.copy_within(self.from..self.to, 0);
         (self.from, self.to) = (0, self.to - self.from);
         let at = self.before + self.to as u64;
-        let got = self.input.fill(&mut self.buf[self.to..], |got| format!("byte {}", at + got as u64))?;
+        let got = self.input.fill_some(&mut self.buf[self.to..], |got| format!("byte {}", at + got as u64))?;
         self.to += got;
         self.ended = got == 0;
         Ok(())

@@ -214,7 +214,7 @@ impl Gem5Reader {
         self.buf.copy_within(self.from..self.to, 0);
         (self.from, self.to) = (0, self.to - self.from);
         let at = self.before + self.to as u64;
-        let got = self.input.fill(&mut self.buf[self.to..], |got| format!("byte {}", at + got as u64))?;
+        let got = self.input.fill_some(&mut self.buf[self.to..], |got| format!("byte {}", at + got as u64))?;
         self.to += got;
         Ok(got > 0)
     }

@@ -43,6 +43,11 @@ const COMPRESSIONS: [(&str, &[u8], Wrap); 7] = [
     ("snappy", b"\xff\x06\x00\x00sNaPpY", |r| Ok(Box::new(snap::read::FrameDecoder::new(r)))),
 ];
 
+/// How these bytes are compressed, if they are.
+pub(crate) fn compression_of(head: &[u8]) -> Option<&'static str> {
+    COMPRESSIONS.iter().find(|(_, magic, _)| head.starts_with(magic)).map(|&(name, ..)| name)
+}
+
 impl Input {
     /// Opens `path`; `-` is standard input.
     ///
@@ -108,7 +113,7 @@ impl Input {
     /// All bytes from the first one on.
     pub fn into_bytes(self) -> Bytes {
         let Input { file, compression, head, stream, .. } = self;
-        Bytes { file, compression, stream: Box::new(Cursor::new(head).chain(stream)) }
+        Bytes { file, compression, stream: Box::new(Cursor::new(head).chain(stream)), failure: None }
     }
 
     fn error(&self, place: &str, e: &io::Error) -> Error {
@@ -131,6 +136,8 @@ pub struct Bytes {
     pub file: String,
     compression: Option<&'static str>,
     stream: Box<dyn Read + Send>,
+    /// What follows the bytes that [`Bytes::fill_some`] gave.
+    failure: Option<Error>,
 }
 
 impl Bytes {
@@ -142,17 +149,43 @@ impl Bytes {
 
     /// Reads into `buf` until it is full or the stream ends; the number of bytes read. `place` names the spot in
     /// messages.
+    ///
+    /// # Errors
+    /// The stream fails before that. The bytes that were read are lost: [`Bytes::fill_some`] keeps them.
     pub fn fill(&mut self, buf: &mut [u8], place: impl Fn(usize) -> String) -> Result<usize> {
+        let got = self.fill_some(buf, place)?;
+        if got < buf.len() { self.intact().map(|()| got) } else { Ok(got) }
+    }
+
+    /// As [`Bytes::fill`], but an error comes at the next call, or from [`Bytes::intact`], if there were bytes before
+    /// it.
+    pub fn fill_some(&mut self, buf: &mut [u8], place: impl Fn(usize) -> String) -> Result<usize> {
+        self.intact()?;
         let mut got = 0;
         while got < buf.len() {
             match self.stream.read(&mut buf[got..]) {
                 Ok(0) => break,
                 Ok(n) => got += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(read_error(&self.file, self.compression, &place(got), &e)),
+                Err(e) => {
+                    let e = read_error(&self.file, self.compression, &place(got), &e);
+                    if got == 0 {
+                        return Err(e);
+                    }
+                    self.failure = Some(e);
+                    break;
+                }
             }
         }
         Ok(got)
+    }
+
+    /// To be asked where bytes are missing: whether the stream ended there, or failed.
+    ///
+    /// # Errors
+    /// It failed.
+    pub fn intact(&mut self) -> Result<()> {
+        self.failure.take().map_or(Ok(()), Err)
     }
 }
 

@@ -40,6 +40,7 @@ mod settings;
 mod sift;
 pub mod table;
 mod tally;
+mod unknown;
 pub mod write;
 
 use farreach_types::error::{Error, Result};
@@ -139,7 +140,6 @@ pub fn open_trace(path: &str, forced_format: Option<&str>) -> Result<Opened> {
 pub fn open_input(input: Input, forced_format: Option<&str>) -> Result<Opened> {
     let fail = |what: String| Error::Trace { file: input.file.clone(), place: "byte 0".into(), what };
     let names = || FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
-    let known = || FORMATS.iter().map(|f| format!("{}: {}", f.name, f.about)).collect::<Vec<_>>().join("; ");
     let head = input.head();
     if head.is_empty() {
         return Err(fail("the trace is empty: no references".into()));
@@ -153,8 +153,8 @@ pub fn open_input(input: Input, forced_format: Option<&str>) -> Result<Opened> {
             .find(|f| f.name == name)
             .ok_or_else(|| fail(format!("there is no format '{name}'; known are {}", names())))?,
         None => FORMATS.iter().find(|f| (f.detect)(head)).ok_or_else(|| {
-            let seen = head[..head.len().min(24)].escape_ascii();
-            fail(format!("the format is not known; the trace begins with '{seen}'. Known formats: {}", known()))
+            let seen = unknown::suggestion(head);
+            fail(format!("the format is not known: {seen}. Known are {}; --format NAME says which it is", names()))
         })?,
     };
     if format.settings.is_empty() && !settings.is_empty() {

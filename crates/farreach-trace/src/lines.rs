@@ -22,7 +22,7 @@ pub(crate) const SLACK: u64 = 14;
 pub(crate) struct Wrong {
     /// Where in the line, for formats that have columns; the first is 1.
     column: Option<usize>,
-    what: String,
+    pub(crate) what: String,
 }
 
 impl Wrong {
@@ -99,7 +99,7 @@ impl LineBuffer {
         if self.to == self.bytes.len() {
             return next(format!("the line has more than {BUFFER} bytes{too_long}"));
         }
-        let got = input.fill(&mut self.bytes[self.to..], |_| format!("after line {number}"))?;
+        let got = input.fill_some(&mut self.bytes[self.to..], |_| format!("after line {number}"))?;
         if got == 0 && self.to > 0 {
             let line = shown(&self.bytes[..self.to]);
             return next(format!("the last line, '{line}', does not end: the trace is cut{cut}"));

@@ -169,7 +169,8 @@ fn parse(line: &[u8]) -> Result<Sample<'_>, Wrong> {
     };
     if !told {
         return Err(format!(
-            "behind the event stands one number, and whether it is the address is not told: {ALLOWED}"
+            "behind the event stands one number, and whether it is the address is not told: {ALLOWED}; if it is, \
+             --columns address=N --base 16 reads it"
         )
         .into());
     }
@@ -183,6 +184,16 @@ fn parse(line: &[u8]) -> Result<Sample<'_>, Wrong> {
     let addr = lines::number(all[event + 1], Base::Hexadecimal)?;
     lines::fits(addr, UNKNOWN_SIZE)?;
     Ok(Sample { who: who(&all[..event])?, addr, kinds })
+}
+
+/// Why a line is no sample, if it is one of perf script by its event and what stands before and behind that.
+pub(crate) fn why_not(line: &[u8]) -> Option<String> {
+    let all = words(line);
+    let is_event = |pair: &[&[u8]]| pair[0].ends_with(b":") && !is_time(pair[0]) && is_hex(pair[1]);
+    let event = all.windows(2).position(is_event)?;
+    let has_time = all[..event].iter().any(|word| is_time(word));
+    let has_name = all[event].iter().any(u8::is_ascii_alphabetic);
+    parse(line).err().filter(|_| has_time && has_name).map(|wrong| wrong.what)
 }
 
 impl Perf {

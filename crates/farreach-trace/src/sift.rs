@@ -95,6 +95,8 @@ struct Operand {
     size: u32,
     loads: bool,
     stores: bool,
+    /// Also of an instruction that was not executed.
+    always: bool,
 }
 
 /// A page of code, and which of its bytes have come.
@@ -191,7 +193,7 @@ impl SiftReader {
     fn instruction(&mut self, pc: u64, size: u8, data: &[u64], executed: bool) -> Result<(), String> {
         fits(pc, size.into())?;
         self.made.instr(pc, size.into())?;
-        if data.is_empty() || !executed {
+        if data.is_empty() {
             return Ok(());
         }
         if !self.known.contains_key(&(pc, size)) {
@@ -204,7 +206,8 @@ impl SiftReader {
             return Err(format!("the instruction at {pc:#x} has {has} addresses, and {needs} operands in memory"));
         }
         for (kind, does) in [(Kind::Load, (|o| o.loads) as fn(&Operand) -> bool), (Kind::Store, |o| o.stores)] {
-            for (operand, &addr) in operands.iter().zip(data).filter(|(operand, _)| does(operand)) {
+            let touches = |operand: &Operand| (executed || operand.always) && does(operand);
+            for (operand, &addr) in operands.iter().zip(data).filter(|(operand, _)| touches(operand)) {
                 fits(addr, operand.size)?;
                 self.made.data(addr, operand.size, kind)?;
             }
@@ -224,6 +227,8 @@ impl SiftReader {
         if instruction.is_invalid() || instruction.len() != bytes.len() {
             return Err(format!("the code at {pc:#x}, {bytes:02x?}, is no instruction of that size"));
         }
+        // A conditional move loads even if it does not move.
+        let always = format!("{:?}", instruction.mnemonic()).starts_with("Cmov");
         let operand = |used: &iced_x86::UsedMemory| {
             use OpAccess as A;
             let loads = matches!(used.access(), A::Read | A::CondRead | A::ReadWrite | A::ReadCondWrite);
@@ -232,14 +237,14 @@ impl SiftReader {
                 0 => UNKNOWN_SIZE,
                 known => known as u32,
             };
-            Operand { size, loads, stores }
+            Operand { size, loads, stores, always }
         };
         let used: Vec<_> = self.factory.info(&instruction).used_memory().to_vec();
         let mut operands: Vec<Operand> = used.iter().map(operand).collect();
         let named = (0..instruction.op_count()).any(|i| instruction.op_kind(i) == OpKind::Memory);
         if operands.is_empty() && named {
             // It touches no memory: a prefetch, a `nop`.
-            operands.push(Operand { size: UNKNOWN_SIZE, loads: false, stores: false });
+            operands.push(Operand { size: UNKNOWN_SIZE, loads: false, stores: false, always: false });
         }
         if let [first, second] = operands[..] {
             use Mnemonic::{Movsb, Movsd, Movsq, Movsw};

@@ -6,7 +6,9 @@ use farreach_live::{Exit, Options, Recorder, Report, Watch};
 use farreach_trace::{self as trace, Arrival, Pipe, frt};
 use farreach_types::event::{Batch, Guest, Op, Source};
 use farreach_types::{Error, Result, bail};
+use std::cell::RefCell;
 use std::ffi::OsString;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Longest wait for a pipe between two checks for signals.
@@ -85,10 +87,27 @@ pub fn check(file: &str, format: Option<&str>) -> Result<()> {
     Ok(())
 }
 
+/// What a source failed with, kept until it is known whether anybody wanted what comes after it. A source is read
+/// ahead of the machines, so an error behind the limit may come or not; it must not decide.
+#[derive(Clone, Default)]
+pub struct Failure(Rc<RefCell<Option<Error>>>);
+
+impl Failure {
+    /// To be called once all that was read is simulated. `limit_reached`: that was all that was wanted.
+    ///
+    /// # Errors
+    /// That of the source, if more was wanted.
+    pub fn unless(&self, limit_reached: bool) -> Result<()> {
+        self.0.take().filter(|_| !limit_reached).map_or(Ok(()), Err)
+    }
+}
+
 /// A trace, or the kernel that `workload:NAME` names, before it is read.
 pub struct Stored {
     origin: Origin,
     signals: Watch,
+    /// Where an error goes, if not to the caller at once.
+    failure: Option<Failure>,
     /// What was read to see what it is.
     first: Option<Next>,
     references: Option<u64>,
@@ -104,7 +123,7 @@ impl Stored {
         let origin = Origin::open(file, format)?;
         // Only farreach's own traces have their length in an index.
         let references = frt::reader::read_index(file).ok().map(|(_, totals)| totals.references());
-        Ok(Stored { origin, signals, first: None, references })
+        Ok(Stored { origin, signals, failure: None, first: None, references })
     }
 
     /// Opens several, which take turns of `slice` instructions on one machine.
@@ -120,7 +139,7 @@ impl Stored {
         let sources = files.iter().map(open).collect::<Result<_>>()?;
         let origin = Origin::Here(Box::new(trace::Interleaved::new(sources, slice)));
         let references = files.iter().map(|file| Some(frt::reader::read_index(file).ok()?.1.references())).sum();
-        Ok(Stored { origin, signals, first: None, references })
+        Ok(Stored { origin, signals, failure: None, first: None, references })
     }
 
     /// Whether it is the trace of a whole system, as its first event says.
@@ -137,6 +156,11 @@ impl Stored {
         Ok(is_it)
     }
 
+    /// An error of the source ends it, and is kept here.
+    pub fn keep_failure(&mut self) -> Failure {
+        self.failure.get_or_insert_default().clone()
+    }
+
     /// Gives every batch to `each`, which returns whether it wants more and its progress. Returns what ended it early,
     /// if anything did: the result is that of the batches so far.
     ///
@@ -147,13 +171,19 @@ impl Stored {
         mut each: impl FnMut(Batch) -> Result<(bool, P), E>,
         listen: &mut dyn FnMut(Event<P>),
     ) -> Result<Option<Early>, E> {
-        let Stored { mut origin, signals, mut first, references } = self;
+        let Stored { mut origin, signals, failure, mut first, references } = self;
         let mut memory = MemoryLook::default();
         listen(Event::Begins { references });
         let early = loop {
             let next = match first.take() {
                 Some(first) => first,
-                None => origin.next(&signals)?,
+                None => match (origin.next(&signals), &failure) {
+                    (Err(e), Some(Failure(kept))) => {
+                        kept.replace(Some(e));
+                        break None;
+                    }
+                    (next, _) => next?,
+                },
             };
             match next {
                 Next::Batch(batch) => {

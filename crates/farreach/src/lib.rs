@@ -48,7 +48,7 @@ pub mod trace {
 pub mod tlb {
     pub use farreach_hw::tlb::{
         Answer, Capabilities, DESIGNS, Design, EntryBits, EntryView, Lookup, OnDemotion, OnFetch, OnMap, OnSegment,
-        OnSwitch, OnThread, Outcome, Timed, Tlb, Unfiltered, design, filter, keys,
+        OnSwitch, OnThread, OnTime, Outcome, Timed, Tlb, Unfiltered, design, filter, keys,
     };
 }
 

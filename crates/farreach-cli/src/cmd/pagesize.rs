@@ -16,6 +16,7 @@ use farreach_trace::Cutter;
 use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;
 use farreach_types::event::Batch;
+use farreach_workloads::feed::Stored;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -153,8 +154,13 @@ pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
     let mut study = Study::new(&args, machines)?;
     if args.command.is_empty() {
         let file = args.file.as_deref().ok_or_else(|| anyhow!("a trace or a command is needed"))?;
-        let early = feed::stored(file, args.format.spec()?.as_deref(), args.piece.limit, |batch| study.feed(batch));
+        let mut trace =
+            Stored::open(file, args.format.spec()?.as_deref()).map_err(|error| of_stream(error.into(), file))?;
+        let failure = trace.keep_failure();
+        let early = trace.feed(|batch| study.feed(batch), &mut feed::shows(args.piece.limit));
         let early = early.map_err(|error| of_stream(error, file))?;
+        study.pages.finish()?;
+        failure.unless(study.pages.limit_reached()).map_err(|error| of_stream(error.into(), file))?;
         let limited = study.emit(&args, file, early.as_ref(), None)?;
         return Ok(early.filter(|_| !limited).map_or(ExitCode::SUCCESS, |early| status(&early, 1)));
     }

@@ -235,6 +235,9 @@ fn to_trace(input: &TraceFile, output: Option<String>, recovering: bool, pages_o
     let threads = coders();
     let (totals, ended_by) =
         if recovering { recover(opened, &output, threads)? } else { (to_frt(opened, &output, threads)?, None) };
+    if let Some(e) = ended_by.as_ref().filter(|_| totals.references() == 0) {
+        bail!("{output} has no references, since nothing of the original can be read: {e}");
+    }
     written(&output, &totals);
     if let Some(e) = ended_by {
         note(format_args!("it ends where the original could not be read: {e}"));

@@ -143,10 +143,41 @@ fn a_folder_is_a_trace_with_a_file_for_each_thread() {
     farreach(["sim", &dir.path("trace")]).bad(1, &["trace/b.trace: byte 120", "cut"]);
 }
 
+/// A trace is read ahead of the machines, by how much depends on the threads: damage behind the limit does not count.
+/// What is before it can be recovered.
+#[test]
+fn damage_behind_the_limit_is_no_error() {
+    let dir = Dir::new();
+    let record = |pc: u64| [pc.to_le_bytes().to_vec(), vec![0; 56]].concat();
+    let mut records: Vec<u8> = (0..50_000).flat_map(|i| record(0x1000 + 4 * (i % 999))).collect();
+    records.extend([0; 10]);
+    let file = dir.write("t.champsimtrace", &records);
+    for threads in ["0", "1", "3"] {
+        let within = |limit: &str| farreach(["sim", &file, "--limit", limit, "--threads", threads, "--json"]);
+        assert_eq!(within("49K").good().json()["workload"]["instructions"], 49_000);
+        within("51K").bad(1, &["record 50000", "10 of 64 bytes"]);
+    }
+    farreach(["pagesize", &file, "--limit", "49K", "--no-policies"]).good();
+    farreach(["pagesize", &file]).bad(1, &["record 50000"]);
+    let recovered = dir.path("t.frt");
+    let said = farreach(["trace", "convert", "--recover", &file, "-o", &recovered]);
+    let words = ["50,000 instructions", "record 50000"];
+    assert!(said.status == 0 && words.iter().all(|word| said.err.contains(word)), "{}", said.err);
+    let nothing = dir.write("n.champsimtrace", &records[..60]);
+    farreach(["trace", "convert", "--recover", &nothing, "-o", &recovered]).bad(1, &["n.champsimtrace", "nothing"]);
+}
+
 #[test]
 fn what_is_no_trace_is_refused() {
     let dir = Dir::new();
     let file = |bytes: &[u8]| dir.write("x", bytes);
+    // What it may be is said.
+    let changed: Vec<u8> =
+        (0..100).flat_map(|i| (0x40_0000_u64 + 4 * i).to_le_bytes().into_iter().chain([0; 80])).collect();
+    farreach(["sim", &file(&changed)]).bad(1, &["format is not known", "records of 88 bytes", "changed ChampSim"]);
+    let sample = b"ls 123 45.678901: mem-loads:  7f0012345678\n";
+    farreach(["sim", &file(sample)]).bad(1, &["like those of perf script", "one number", "--columns address=N"]);
+    farreach(["sim", &file(b"load,4096\n")]).bad(1, &["first line is 'load,4096'", "--columns address=1"]);
     farreach(["sim", &file(b"")]).bad(1, &["x", "empty"]);
     farreach(["sim", &file(b"\n\n")]).bad(1, &["x"]);
     farreach(["sim", &file(b"==12== Lackey, an example Valgrind tool\n")]).bad(1, &["x", "no references"]);

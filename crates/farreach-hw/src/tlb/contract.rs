@@ -141,6 +141,10 @@ pub trait Capabilities {
     fn on_request(&mut self) -> Option<&mut dyn OnRequest> {
         None
     }
+    /// It does something at times of its own.
+    fn on_time(&mut self) -> Option<&mut dyn OnTime> {
+        None
+    }
     /// It has segment registers.
     fn on_segment(&mut self) -> Option<&mut dyn OnSegment> {
         None
@@ -213,6 +217,8 @@ pub struct FlushRequest {
     pub order: u8,
     /// Whether pages of the page table were freed.
     pub tables: bool,
+    /// Whether the program gave these pages back (munmap), so that no core has to know at once (OS-SHD-10).
+    pub unmapped: bool,
 }
 
 impl FlushRequest {
@@ -226,6 +232,15 @@ impl FlushRequest {
 pub trait OnRequest {
     /// The changes of this address space that come now, until the next request, are parts of one request.
     fn requested(&mut self, request: FlushRequest);
+}
+
+/// A design that does something at times of its own, in instructions of all programs together (references, of a trace
+/// without fetches).
+pub trait OnTime {
+    /// When it next does. It does not depend on what happens before, so that callers need not ask after each event.
+    fn due(&self) -> u64;
+    /// It is this late.
+    fn advance(&mut self, now: u64, unfiltered: &mut Unfiltered);
 }
 
 /// A design whose choices depend on the program counter (HW-6).

@@ -20,7 +20,7 @@ mod registry;
 
 pub use contract::{
     Answer, Capabilities, Design, EntryBits, EntryView, FlushRequest, Foresees, Lookup, OnDemotion, OnFetch, OnMap,
-    OnRequest, OnSegment, OnSwitch, OnThread, Outcome, Timed, Tlb,
+    OnRequest, OnSegment, OnSwitch, OnThread, OnTime, Outcome, Timed, Tlb,
 };
 pub use designs::segment;
 pub use filter::Unfiltered;

@@ -140,7 +140,7 @@ pub fn counting(name: &str, params: &Params) -> Option<Counting> {
             walks: |counts| counts.host_walk.walks,
         }),
         walk_caches::PART => walk_caches::chosen(params).map(|part| Counting::new(part.counters, part.laws)),
-        mechanisms::PART => mechanisms::is_chosen(params).then(|| Counting::new(mechanisms::COUNTERS, &[])),
+        mechanisms::PART => mechanisms::counters(params).map(|counters| Counting::new(counters, &[])),
         numa::READS => numa::chosen(params).map(|_| Counting::new(numa::READ_COUNTERS, numa::LAWS)),
         numa::COPIES => numa::chosen(params).map(|_| Counting::new(numa::COPY_COUNTERS, &[])),
         host::PART => host::chosen(params).map(|part| Counting::new(part.counters, part.laws)),

@@ -68,6 +68,10 @@ const LISTED: &[(&str, &str)] = &[
         "hierarchy",
         "l1d=4K:8/4+64K:4,l1i=4K:8,l2=4K|64K:32/4,shootdown=global_ids,process_ids=false,flush_ceiling=1099511627776",
     ),
+    (
+        "hierarchy",
+        "l1d=4K:8/4+64K:4,l1i=4K:8,l2=4K|64K:32/4,shootdown=latr,process_ids=false,flush_ceiling=1099511627776",
+    ),
     ("hierarchy", "l1d=4K:12/3,l1i=4K:6,l2=4K:32,l2i=4K:8,replacement=fifo"),
     ("hierarchy", "l1d=64K:8/4+1M:4,l1i=64K:8,l2=64K|1M:32/4,page_size=64K,pwc_pd=4"),
     ("hierarchy", "l1d=4K:8/4+64K:4,l1i=4K:8,l2=4K|64K|1M:32/4,l2_replacement=srrip"),

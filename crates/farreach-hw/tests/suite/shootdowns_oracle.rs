@@ -123,7 +123,7 @@ impl Pair {
         let Request { asid, first, pages, order, tables } = request;
         if announces {
             let pages = VpnRange { start: Vpn(first), pages };
-            self.design.requested(FlushRequest { asid: Asid(asid), pages, order, tables });
+            self.design.requested(FlushRequest { asid: Asid(asid), pages, order, tables, unmapped: false });
             self.plain.request(request);
         }
         for &(first, pages) in parts {

@@ -4,7 +4,7 @@
 use super::super::SAMPLES;
 use super::super::compiled::Compiled;
 use super::super::filter;
-use super::super::instance::Group;
+use super::super::instance::{Group, TlbInstance};
 use super::super::memory_profile::MemoryProfile;
 use super::super::profile::Profile;
 use super::{Counted, Engine, Moment, TICKS};
@@ -89,6 +89,7 @@ impl Engine {
         for g in 0..self.groups.len() {
             self.work_until(g, now);
         }
+        self.designs_until(now);
         self.set_boundary();
     }
 
@@ -102,10 +103,30 @@ impl Engine {
         }
     }
 
+    /// Designs do what they do at times of their own (OS-SHD-10).
+    fn designs_until(&mut self, now: u64) {
+        for (design, instance) in self.instances.iter_mut().enumerate() {
+            let unfiltered = self.filter.report(instance.order);
+            unfiltered.clear();
+            let mut worked = false;
+            for (tlb, sees) in instance.each() {
+                if let Some(design) = tlb.on_time().filter(|design| design.due() <= now) {
+                    unfiltered.set_sides(sees);
+                    design.advance(now, unfiltered);
+                    worked = true;
+                }
+            }
+            if let Some(current) = self.current.filter(|_| worked) {
+                self.filter.unfilter(current, design, instance.order);
+            }
+        }
+    }
+
     /// Where the loop must stop next.
     pub(super) fn set_boundary(&mut self) {
-        let due = self.groups.iter().map(|g| g.os.due()).min().unwrap_or(u64::MAX);
-        self.boundary = self.phase_end.min(due);
+        let systems = self.groups.iter().map(|g| g.os.due()).min().unwrap_or(u64::MAX);
+        let designs = self.instances.iter_mut().map(TlbInstance::due).min().unwrap_or(u64::MAX);
+        self.boundary = self.phase_end.min(systems).min(designs);
     }
 
     pub(super) fn op(&mut self, compiled: &mut Compiled, asid: Asid, op: &Op) -> Result<(), String> {
@@ -168,6 +189,7 @@ impl Engine {
             let Group { os, memory_profile, designs } = &mut self.groups[g];
             memory_profile.before(self.tally.clock(), os);
             self.flushed_space = false;
+            os.note_time(self.tally.limit_count());
             os.apply(asid, op);
             if let Some(refusal) = os.refusal() {
                 return Err(format!("{}: {refusal}", self.instances[designs.start].name));
@@ -287,21 +309,27 @@ impl Engine {
     }
 }
 
-/// Passes a change on to a TLB.
 /// The request to drop translations that the first of these changes begins, if it does (OS-SHD-6).
 #[inline]
 fn request(changes: &[Change]) -> Option<FlushRequest> {
     let is_request = |change: &Change| matches!(change.what, What::Stale | What::Demoted);
     let first = changes.first().filter(|first| is_request(first) && !first.flush.joins)?;
-    let mut request =
-        FlushRequest { asid: first.asid, pages: first.pages, order: first.flush.order, tables: first.flush.tables };
+    let mut request = FlushRequest {
+        asid: first.asid,
+        pages: first.pages,
+        order: first.flush.order,
+        tables: first.flush.tables,
+        unmapped: first.flush.unmapped,
+    };
     for next in changes[1..].iter().take_while(|next| next.flush.joins) {
         request.pages = VpnRange::between(request.pages.start, next.pages.end());
         request.order = if request.order == next.flush.order { request.order } else { 0 };
+        request.unmapped &= next.flush.unmapped;
     }
     Some(request)
 }
 
+/// Passes a change on to a TLB.
 fn tell(tlb: &mut dyn Tlb, change: &Change, os: &Os, unfiltered: &mut Unfiltered) {
     match change.what {
         What::Stale | What::Flushed | What::FlushedEverywhere => {

@@ -11,6 +11,7 @@ pub mod contract;
 pub(crate) mod hawkeye;
 pub(crate) mod ingens;
 pub(crate) mod khugepaged;
+pub(crate) mod late_frees;
 pub(crate) mod prezero;
 pub(crate) mod recovery;
 mod ring;
@@ -43,6 +44,12 @@ impl Os {
     #[inline]
     pub fn due(&self) -> u64 {
         self.due
+    }
+
+    /// It is this late when the next event happens. Work that is due is not done.
+    #[inline]
+    pub fn note_time(&mut self, now: u64) {
+        self.time_of_event = now;
     }
 
     /// The time on its clock when the programs have run for this long.

@@ -46,6 +46,9 @@ impl Os {
                 self.space(asid).parts.steps_of(op, k).into_iter().for_each(|step| self.step(asid, step));
             }
         }
+        if matches!(op, Op::Unmap { .. }) {
+            self.memory.hold_freed(self.time_of_event);
+        }
         self.memory.release_freed();
         self.tick();
         for asid in std::iter::once(asid).chain(match op {
@@ -66,10 +69,13 @@ impl Os {
         match step {
             Step::Map(piece) => self.map(asid, &piece),
             Step::Unmap(range) => {
+                let since = self.changes.len();
                 for range in self.keep_rest(asid, range) {
                     self.unmap(asid, range);
                 }
                 self.drop_lonely_rest(asid, range);
+                let stale = self.changes.iter_mut().skip(since).filter(|change| change.what == What::Stale);
+                stale.for_each(|change| change.flush.unmapped = true);
             }
             Step::Remap(old, new) => {
                 self.remap(asid, old, new);

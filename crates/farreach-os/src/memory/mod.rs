@@ -2,6 +2,7 @@
 
 mod contents;
 mod folios;
+pub(crate) mod held;
 
 use crate::busy::BusyFrames;
 use crate::frames::contract::FrameAllocator;
@@ -14,6 +15,7 @@ use crate::reserved_list::ReservedList;
 use farreach_types::addr::{Pfn, Vpn};
 use farreach_types::counts::{FreeMemory, OsCounts};
 use folios::Folios;
+use held::Held;
 
 /// Frames, objects, reservations and the counters of all of them.
 pub struct Memory {
@@ -25,6 +27,8 @@ pub struct Memory {
     pub reservations: Reservations,
     /// Blocks that stay whole when a part of them is unmapped, if the policy keeps them so (LNX-21).
     pub folios: Folios,
+    /// Frames that stay taken for a while after they were freed.
+    pub held: Held,
     /// Objects and the identity index.
     pub objects: Objects,
     /// Counters of the whole operating system.
@@ -69,6 +73,7 @@ impl Memory {
             pool: Pool::default(),
             reservations: Reservations::default(),
             folios: Folios::default(),
+            held: Held::default(),
             objects: Objects::default(),
             counts: OsCounts::default(),
             watches_contents: false,
@@ -357,11 +362,11 @@ impl Memory {
 
     /// Panics unless the counts add up (XC-6, T94-43). For tests and debug builds.
     pub fn check(&self) {
-        let held = self.reserved() + self.pool.free_frames() + self.others.len();
+        let held = self.reserved() + self.pool.free_frames() + self.others.len() + self.held.frames();
         assert_eq!(
             self.alloc.allocated() + self.pool.foreign(),
             self.resident() + held,
-            "allocated = busy + reserved + set aside + others'"
+            "allocated = busy + reserved + set aside + others' + held"
         );
         if let (Some(total), Some(free)) = (self.alloc.total(), self.alloc.free_frames()) {
             assert_eq!(free + self.alloc.allocated() + self.alloc.pinned(), total, "XC-6");

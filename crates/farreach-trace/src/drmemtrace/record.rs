@@ -115,13 +115,15 @@ pub(crate) struct Records {
     /// Bytes of `buf` that were consumed, and that are valid.
     from: usize,
     to: usize,
+    /// Bytes of a record that is not whole, behind them.
+    cut: usize,
     /// Byte of the decompressed file at which `buf` begins.
     base: u64,
 }
 
 impl Records {
     pub fn new(input: Input) -> Records {
-        Records { input: input.into_bytes(), buf: vec![0; BUFFER], from: 0, to: 0, base: 0 }
+        Records { input: input.into_bytes(), buf: vec![0; BUFFER], from: 0, to: 0, cut: 0, base: 0 }
     }
 
     /// The next record; `None` at the end of the file.
@@ -139,14 +141,16 @@ impl Records {
     fn refill(&mut self) -> Result<bool> {
         self.base += self.to as u64;
         (self.from, self.to) = (0, 0);
-        let base = self.base;
-        self.to = self.input.fill(&mut self.buf, |got| format!("byte {}", base + got as u64))?;
-        let rest = self.to % RECORD;
-        if rest != 0 {
-            self.from = self.to - rest + RECORD;
-            return Err(self.fail(format!("the file ends {rest} bytes into a record of {RECORD}: it is cut")));
+        if self.cut > 0 {
+            self.input.intact()?;
+            self.from = RECORD;
+            return Err(self.fail(format!("the file ends {} bytes into a record of {RECORD}: it is cut", self.cut)));
         }
-        Ok(self.to > 0)
+        let base = self.base;
+        self.to = self.input.fill_some(&mut self.buf, |got| format!("byte {}", base + got as u64))?;
+        self.cut = self.to % RECORD;
+        self.to -= self.cut;
+        if self.to > 0 || self.cut == 0 { Ok(self.to > 0) } else { self.refill() }
     }
 
     /// An error at the record read last.

@@ -8,6 +8,7 @@ mod columns;
 mod corpus;
 mod cut;
 mod cvp;
+mod damaged;
 mod dramsim;
 mod drmemtrace;
 mod execlog;

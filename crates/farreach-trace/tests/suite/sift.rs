@@ -173,3 +173,15 @@ fn damage_is_found_or_leaves_a_sound_stream() {
         }
     }
 }
+
+/// A conditional move that does not move loads all the same.
+#[test]
+fn a_conditional_move_always_loads() {
+    let mut page = vec![0x90; 4096];
+    page[..4].copy_from_slice(&[0x48, 0x0f, 0x48, 0x03]); // cmovs (%rbx), %rax
+    let code = record(0, &[&START.to_le_bytes()[..], &page].concat());
+    let of = |executed| [extended(4, START, executed, &[0x7100])].concat();
+    let trace = [header(8), code, of(true), of(false), record(255, &[])].concat();
+    let one = [(0, Fetch, START, 4), (0, Load, 0x7100, 8)];
+    assert_eq!(found(&trace).expect("a whole trace").1, [one, one].concat());
+}

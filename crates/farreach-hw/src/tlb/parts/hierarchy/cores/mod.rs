@@ -18,7 +18,7 @@ use super::walk::{by_caches, levels};
 use crate::cache::Port;
 use crate::tlb::contract::{
     Answer, Capabilities, EntryView, FlushRequest, Lookup, OnDemotion, OnMap, OnRequest, OnSegment, OnSwitch, OnThread,
-    Timed, Tlb,
+    OnTime, Timed, Tlb,
 };
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::keys;
@@ -29,7 +29,7 @@ use farreach_types::params::{Allowed, Key, Params};
 use farreach_types::translation::{PageTableView, Pte, Translation};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use mechanisms::{AtSwitch, Mechanism, Plan, SHOOTDOWN};
+use mechanisms::{AtSwitch, Late, Mechanism, Plan, SHOOTDOWN};
 use std::cell::OnceCell;
 
 /// XC-7.
@@ -82,8 +82,8 @@ pub(in crate::tlb) fn on_cores(
         Ok(Core { tlb: build(params, i as usize, node)?, running: None })
     };
     let mut part = 0;
-    if mechanism.is_some() {
-        let names: Vec<_> = mechanisms::COUNTERS.iter().map(|counter| counter.name).collect();
+    if let Some(counters) = mechanisms::counters(params) {
+        let names: Vec<_> = counters.iter().map(|counter| counter.name).collect();
         part = counts.parts.add(mechanisms::PART, &names);
     }
     Ok(Box::new(Cores {
@@ -181,7 +181,9 @@ impl Cores {
 
     /// A core takes up a process: drops first what the mechanism says.
     fn catch_up(&mut self, core: usize, asid: Asid, unfiltered: &mut Unfiltered) {
+        self.serve(core, unfiltered);
         let Some(mechanism) = &mut self.mechanism else { return };
+        let tags = mechanism.tags();
         let spaces = match mechanism.switch(core, asid) {
             AtSwitch::Nothing => return,
             AtSwitch::Space(of) => vec![of],
@@ -190,8 +192,46 @@ impl Cores {
         for of in spaces {
             self.cores[core].tlb.invalidate(of, VpnRange::ALL, unfiltered);
         }
-        self.count(mechanisms::SPACE, 1);
+        self.count(mechanisms::SPACE, tags);
         self.count(mechanisms::AT_SWITCH, 1);
+    }
+
+    /// A core drops what waits for it (OS-SHD-10).
+    fn serve(&mut self, core: usize, unfiltered: &mut Unfiltered) {
+        let Some(deferring) = self.mechanism.as_mut().and_then(|m| m.deferring()) else { return };
+        let late = deferring.serve(core);
+        late.into_iter().for_each(|late| self.drop_late(late, unfiltered));
+    }
+
+    /// Some cores drop what waited for them.
+    fn drop_late(&mut self, Late { request, cores }: Late, unfiltered: &mut Unfiltered) {
+        self.sum.take();
+        let tags = self.mechanism.as_ref().map_or(1, |m| m.tags());
+        let here = self.now;
+        for (i, core) in self.cores.iter_mut().enumerate().filter(|(i, _)| cores >> i & 1 != 0) {
+            let before = dropped(&*core.tlb);
+            let report = if i == here { &mut *unfiltered } else { &mut self.ignored_report };
+            core.tlb.invalidate(request.asid, request.pages, report);
+            self.own.shootdown.remote_invalidations += dropped(&*core.tlb) - before;
+        }
+        self.ignored_report.clear();
+        let times = tags * u64::from(cores.count_ones());
+        match request.pages == VpnRange::ALL {
+            true => self.count(mechanisms::SPACE, times),
+            false => self.count(mechanisms::ENTRY, times * request.strides()),
+        }
+    }
+
+    /// Pages are mapped whose drop still waits: the cores are interrupted now.
+    fn drop_reused(&mut self, asid: Asid, pages: VpnRange) {
+        let Some(deferring) = self.mechanism.as_mut().and_then(|m| m.deferring()) else { return };
+        for late in deferring.reused(asid, pages) {
+            self.own.shootdown.sent += 1;
+            self.own.shootdown.ipis += u64::from((late.cores & !(1 << self.now)).count_ones());
+            self.count(mechanisms::REUSED, 1);
+            // No filter has these pages: what was mapped nowhere is looked up.
+            self.drop_late(late, &mut Unfiltered::default());
+        }
     }
 
     /// What the mechanism decides for a request; counts it.
@@ -199,14 +239,21 @@ impl Cores {
         let Some(mechanism) = &mut self.mechanism else { return Plan::default() };
         let plan = mechanism.request(&request, self.now);
         let interrupts = u64::from(plan.interrupted.count_ones());
+        let tags = mechanism.tags();
         self.sum.take();
         self.own.shootdown.sent += u64::from(interrupts > 0);
         self.own.shootdown.ipis += interrupts;
         self.count(mechanisms::REQUESTS, 1);
         self.count(mechanisms::BROADCAST, plan.broadcasts);
         if plan.broadcasts == 0 {
-            self.count(mechanisms::ENTRY, u64::from(plan.pages.count_ones()) * request.strides());
-            self.count(mechanisms::SPACE, u64::from((plan.whole & !plan.unreachable).count_ones()));
+            self.count(mechanisms::ENTRY, tags * u64::from(plan.pages.count_ones()) * request.strides());
+            self.count(mechanisms::SPACE, tags * u64::from((plan.whole & !plan.unreachable).count_ones()));
+        }
+        if plan.deferred != 0 {
+            self.count(mechanisms::LATE, 1);
+        }
+        if plan.is_crowded {
+            self.count(mechanisms::CROWDED, 1);
         }
         plan
     }
@@ -241,7 +288,7 @@ impl Cores {
         let plan = match announced {
             Some((_, plan)) => plan,
             // A change that was not announced is a request of its own.
-            _ => self.plan_for(FlushRequest { asid, pages, order: 0, tables: false }),
+            _ => self.plan_for(FlushRequest { asid, pages, order: 0, tables: false, unmapped: false }),
         };
         for (i, core) in self.cores.iter_mut().enumerate() {
             let report = if i == self.now { &mut *unfiltered } else { &mut self.ignored_report };
@@ -341,10 +388,12 @@ impl Tlb for Cores {
         self.cores[self.now].tlb.probe(asid, vpn, kind)
     }
 
-    /// Core after core; slots go on in steps of 2^20. Without entries of processes that a core must drop before it runs
-    /// them again.
+    /// Core after core; slots go on in steps of 2^20. Without entries that a core must drop before the program can need
+    /// them again: of processes, before it runs them, and of pages, before they are mapped.
     fn entries(&self) -> Vec<EntryView> {
-        let counts = |i: usize, e: &EntryView| self.mechanism.as_ref().is_none_or(|m| !m.is_behind(i, e.asid));
+        let pages = |e: &EntryView| VpnRange { start: e.base, pages: 1 << e.order };
+        let is_late = |m: &dyn Mechanism, i, e: &EntryView| m.is_behind(i, e.asid) || m.is_late(i, e.asid, pages(e));
+        let counts = |i: usize, e: &EntryView| self.mechanism.as_ref().is_none_or(|m| !is_late(&**m, i, e));
         let of = |(i, core): (usize, &Core)| {
             let valid = core.tlb.entries().into_iter().filter(|e| counts(i, e));
             valid.map(|e| EntryView { slot: e.slot + (i << 20), ..e }).collect::<Vec<_>>()
@@ -381,7 +430,11 @@ impl Capabilities for Cores {
         if self.mechanism.is_some() || self.numa.is_some() { Some(self) } else { None }
     }
     fn on_map(&mut self) -> Option<&mut dyn OnMap> {
-        if self.numa.is_some() { Some(self) } else { None }
+        let defers = self.mechanism.as_mut().is_some_and(|m| m.deferring().is_some());
+        if self.numa.is_some() || defers { Some(self) } else { None }
+    }
+    fn on_time(&mut self) -> Option<&mut dyn OnTime> {
+        if self.mechanism.as_mut()?.deferring().is_some() { Some(self) } else { None }
     }
     fn port(&mut self) -> Option<&mut Port> {
         self.cores[self.now].tlb.port()
@@ -404,10 +457,25 @@ impl OnRequest for Cores {
     }
 }
 
-/// Pages of the page table have nodes.
+/// Cores serve records at their ticks.
+impl OnTime for Cores {
+    fn due(&self) -> u64 {
+        self.mechanism.as_ref().map_or(u64::MAX, |m| m.next_tick())
+    }
+
+    fn advance(&mut self, now: u64, unfiltered: &mut Unfiltered) {
+        (0..self.cores.len()).for_each(|core| self.serve(core, unfiltered));
+        if let Some(deferring) = self.mechanism.as_mut().and_then(|m| m.deferring()) {
+            deferring.ticked(now);
+        }
+    }
+}
+
+/// Pages of the page table have nodes; pages may be mapped before all cores have dropped what was there.
 impl OnMap for Cores {
     fn mapped(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
         self.sum.take();
+        self.drop_reused(asid, pages);
         if let Some(numa) = &self.numa {
             let mut numa = numa.get();
             let node = numa.node(self.now);

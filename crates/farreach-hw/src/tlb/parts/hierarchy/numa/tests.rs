@@ -54,13 +54,13 @@ impl World {
     }
 
     fn protect(&mut self, pages: VpnRange) {
-        self.tlb.requested(FlushRequest { asid: ASID, pages, order: 0, tables: false });
+        self.tlb.requested(FlushRequest { asid: ASID, pages, order: 0, tables: false, unmapped: false });
         self.tlb.invalidate(ASID, pages, &mut self.unfiltered);
         self.tlb.unmapped(ASID, pages, &self.pages);
     }
 
     fn unmap(&mut self, pages: VpnRange) {
-        self.tlb.requested(FlushRequest { asid: ASID, pages, order: 0, tables: true });
+        self.tlb.requested(FlushRequest { asid: ASID, pages, order: 0, tables: true, unmapped: false });
         self.pages.0.retain(|vpn, _| !pages.contains(Vpn(*vpn)));
         self.tlb.invalidate(ASID, pages, &mut self.unfiltered);
         self.tlb.unmapped(ASID, pages, &self.pages);

@@ -1,7 +1,7 @@
 //! Arm (OS-SHD-8): the core that changes a mapping tells all others by instruction, and interrupts none. Process ids
 //! are given to processes, not to cores: a switch drops nothing, until all ids are in use.
 
-use super::{AtSwitch, BROADCAST_CYCLES, CoreSet, ENTRY_CYCLES, Listed, Mechanism, Plan, SPACE_CYCLES};
+use super::{AtSwitch, BROADCAST_CYCLES, COUNTERS, CoreSet, ENTRY_CYCLES, Listed, Mechanism, Plan, SPACE_CYCLES};
 use crate::tlb::contract::FlushRequest;
 use farreach_types::addr::Asid;
 use farreach_types::params::{Allowed, Key, Params};
@@ -31,6 +31,7 @@ pub const MECHANISM: Listed = Listed {
     name: "broadcast",
     about: "broadcast instructions and process ids of all cores, as on Arm (OS-SHD-8)",
     keys: &[&MOST, &RANGES, &IDS, &ENTRY_CYCLES, &SPACE_CYCLES, &BROADCAST_CYCLES],
+    counters: COUNTERS,
     build: |params, cores| {
         Box::new(Broadcast {
             most: if params.flag(RANGES.name) { RANGE_PAGES } else { params.int(MOST.name) },

@@ -2,7 +2,7 @@
 //! a few slots with process ids, and remembers for each which generation its entries have reached. A core that does not
 //! have the space loaded is not interrupted: it compares generations when it takes the space up again.
 
-use super::{AtSwitch, BROADCAST_CYCLES, ENTRY_CYCLES, Listed, Mechanism, Plan, SPACE_CYCLES};
+use super::{AtSwitch, BROADCAST_CYCLES, COUNTERS, ENTRY_CYCLES, Listed, Mechanism, Plan, SPACE_CYCLES};
 use crate::tlb::contract::FlushRequest;
 use crate::tlb::keys::PROCESS_IDS;
 use farreach_types::addr::Asid;
@@ -33,10 +33,20 @@ pub(super) const OTHER_CORES: Key = Key {
             that they catch up later (lazy TLB)",
 };
 
+/// OS-SHD-5.
+pub(super) const KPTI: Key = Key {
+    name: "kpti",
+    default: "false",
+    allowed: Allowed::Flag,
+    about: "whether a process has two tags on a core, one of which is used in the kernel alone: what is dropped, is \
+            dropped for both (KPTI)",
+};
+
 pub const MECHANISM: Listed = Listed {
     name: "generations",
     about: "generations and process ids of Linux on x86 (OS-SHD-1 to OS-SHD-4)",
-    keys: &[&SLOTS, &CEILING, &OTHER_CORES, &ENTRY_CYCLES, &SPACE_CYCLES, &BROADCAST_CYCLES],
+    keys: &[&SLOTS, &CEILING, &OTHER_CORES, &KPTI, &ENTRY_CYCLES, &SPACE_CYCLES, &BROADCAST_CYCLES],
+    counters: COUNTERS,
     build: |params, cores| Box::new(Generations::new(params, cores)),
 };
 
@@ -69,6 +79,7 @@ pub(super) struct Generations {
     cores: Vec<Core>,
     ceiling: u64,
     idle: bool,
+    tags: u64,
 }
 
 impl Generations {
@@ -80,6 +91,7 @@ impl Generations {
             cores: vec![core; cores],
             ceiling: params.int(CEILING.name),
             idle: params.text(OTHER_CORES.name) == "idle",
+            tags: 1 + u64::from(params.flag(KPTI.name)),
         }
     }
 
@@ -164,6 +176,10 @@ impl Mechanism for Generations {
     fn is_behind(&self, core: usize, asid: Asid) -> bool {
         let now = self.generation(asid);
         self.cores[core].slots.iter().flatten().any(|slot| slot.asid == asid && slot.generation < now)
+    }
+
+    fn tags(&self) -> u64 {
+        self.tags
     }
 
     fn ended(&mut self, asid: Asid) {

@@ -2,8 +2,8 @@
 //! the same on all cores, and is flushed by broadcast from then on. All others are flushed as in
 //! [`super::generations`].
 
-use super::generations::{CEILING, Generations, OTHER_CORES, SLOTS};
-use super::{AtSwitch, BROADCAST_CYCLES, CoreSet, ENTRY_CYCLES, Listed, Mechanism, Plan, SPACE_CYCLES};
+use super::generations::{CEILING, Generations, KPTI, OTHER_CORES, SLOTS};
+use super::{AtSwitch, BROADCAST_CYCLES, COUNTERS, CoreSet, ENTRY_CYCLES, Listed, Mechanism, Plan, SPACE_CYCLES};
 use crate::tlb::contract::FlushRequest;
 use farreach_types::addr::Asid;
 use farreach_types::params::{Allowed, Key};
@@ -32,7 +32,19 @@ const PAGES: Key = Key {
 pub const MECHANISM: Listed = Listed {
     name: "global_ids",
     about: "as generations, and broadcast for processes of many cores, as on AMD (OS-SHD-9)",
-    keys: &[&SLOTS, &CEILING, &OTHER_CORES, &CORES, &CONSIDER, &PAGES, &ENTRY_CYCLES, &SPACE_CYCLES, &BROADCAST_CYCLES],
+    keys: &[
+        &SLOTS,
+        &CEILING,
+        &OTHER_CORES,
+        &KPTI,
+        &CORES,
+        &CONSIDER,
+        &PAGES,
+        &ENTRY_CYCLES,
+        &SPACE_CYCLES,
+        &BROADCAST_CYCLES,
+    ],
+    counters: COUNTERS,
     build: |params, cores| {
         Box::new(GlobalIds {
             others: Generations::new(params, cores),
@@ -94,6 +106,10 @@ impl Mechanism for GlobalIds {
 
     fn is_behind(&self, core: usize, asid: Asid) -> bool {
         self.others.is_behind(core, asid)
+    }
+
+    fn tags(&self) -> u64 {
+        self.others.tags()
     }
 
     fn ended(&mut self, asid: Asid) {

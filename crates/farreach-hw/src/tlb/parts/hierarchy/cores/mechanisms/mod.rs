@@ -8,12 +8,15 @@
 mod broadcast;
 mod generations;
 mod global_ids;
+mod late;
 #[cfg(test)]
 mod tests;
 
+pub(super) use late::{CROWDED, LATE, REUSED};
+
 use crate::tlb::contract::FlushRequest;
 use crate::tlb::parts::additions::Counter;
-use farreach_types::addr::Asid;
+use farreach_types::addr::{Asid, VpnRange};
 use farreach_types::params::{Allowed, Key, Params};
 
 /// SHD.
@@ -22,7 +25,7 @@ pub const SHOOTDOWN: Key = Key {
     default: NAMES[0],
     allowed: Allowed::OneOf(&NAMES),
     about: "how changes of mappings reach TLBs: interrupts to all cores with entries; Linux' generations and process \
-            ids on x86; broadcast instructions (Arm); broadcast for processes of many cores (AMD)",
+            ids on x86; broadcast instructions (Arm); broadcast for processes of many cores (AMD); at the next tick of each core (LATR)",
 };
 
 /// Assumed.
@@ -80,6 +83,10 @@ pub struct Plan {
     pub unreachable: CoreSet,
     /// Cores that are interrupted for it.
     pub interrupted: CoreSet,
+    /// Cores that drop the pages, or the whole process, later: when [`Deferring::serve`] says so.
+    pub deferred: CoreSet,
+    /// It should have been deferred, but there was no room for it.
+    pub is_crowded: bool,
     /// Broadcast instructions, by which all cores drop the pages or, with none in `pages`, the whole process.
     pub broadcasts: u64,
 }
@@ -114,6 +121,42 @@ pub trait Mechanism: Send {
     fn is_behind(&self, core: usize, asid: Asid) -> bool;
     /// The address space has ended: all cores have dropped it.
     fn ended(&mut self, asid: Asid);
+    /// Page-table tags of a process, each of which is dropped by an instruction of its own (OS-SHD-5).
+    fn tags(&self) -> u64 {
+        1
+    }
+    /// Drops may wait.
+    fn deferring(&mut self) -> Option<&mut dyn Deferring> {
+        None
+    }
+    /// When the next tick of all cores is, in instructions, if drops may wait for it.
+    fn next_tick(&self) -> u64 {
+        u64::MAX
+    }
+    /// Whether entries of a core for some of these pages are to be dropped later.
+    fn is_late(&self, core: usize, asid: Asid, pages: VpnRange) -> bool {
+        let _ = (core, asid, pages);
+        false
+    }
+}
+
+/// What a core drops later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Late {
+    /// The request. The whole process, if its pages are all there are.
+    pub request: FlushRequest,
+    /// Which cores drop it now, as bits.
+    pub cores: CoreSet,
+}
+
+/// A mechanism whose drops wait for a tick of each core (OS-SHD-10).
+pub trait Deferring {
+    /// The tick has come, and all cores were served.
+    fn ticked(&mut self, now: u64);
+    /// What this core drops now.
+    fn serve(&mut self, core: usize) -> Vec<Late>;
+    /// Some of these pages are mapped anew: what cores drop at once, by interrupt.
+    fn reused(&mut self, asid: Asid, pages: VpnRange) -> Vec<Late>;
 }
 
 /// A mechanism as the registry knows it.
@@ -124,13 +167,16 @@ pub struct Listed {
     pub about: &'static str,
     /// Its keys, with the prices of what it counts.
     pub keys: &'static [&'static Key],
+    /// What it counts: [`COUNTERS`], and perhaps more behind them.
+    pub counters: &'static [Counter],
     /// For this number of cores.
     build: fn(&Params, usize) -> Box<dyn Mechanism>,
 }
 
 /// All mechanisms but the default. A new one is a file, and a line here and among the names below.
-pub const MECHANISMS: &[&Listed] = &[&generations::MECHANISM, &broadcast::MECHANISM, &global_ids::MECHANISM];
-const NAMES: [&str; 4] = ["interrupts", "generations", "broadcast", "global_ids"];
+pub const MECHANISMS: &[&Listed] =
+    &[&generations::MECHANISM, &broadcast::MECHANISM, &global_ids::MECHANISM, &late::MECHANISM];
+const NAMES: [&str; 5] = ["interrupts", "generations", "broadcast", "global_ids", "latr"];
 
 fn listed(name: &str) -> Option<&'static Listed> {
     MECHANISMS.iter().copied().find(|listed| listed.name == name)
@@ -141,14 +187,17 @@ pub fn keys(name: &str) -> Option<&'static [&'static Key]> {
     listed(name).map(|listed| listed.keys)
 }
 
-/// Whether a machine has one of them.
-pub fn is_chosen(params: &Params) -> bool {
-    params.has(SHOOTDOWN.name) && listed(params.text(SHOOTDOWN.name)).is_some()
+/// What the mechanism of a machine counts, if it has one.
+pub fn counters(params: &Params) -> Option<&'static [Counter]> {
+    chosen(params).map(|listed| listed.counters)
+}
+
+fn chosen(params: &Params) -> Option<&'static Listed> {
+    params.has(SHOOTDOWN.name).then(|| params.text(SHOOTDOWN.name)).and_then(listed)
 }
 
 /// The one that a machine has.
 pub(super) fn build(params: &Params, cores: u64) -> Result<Option<Box<dyn Mechanism>>, String> {
     broadcast::has_enough_ids(params, cores)?;
-    let chosen = params.has(SHOOTDOWN.name).then(|| params.text(SHOOTDOWN.name)).and_then(listed);
-    Ok(chosen.map(|listed| (listed.build)(params, cores as usize)))
+    Ok(chosen(params).map(|listed| (listed.build)(params, cores as usize)))
 }

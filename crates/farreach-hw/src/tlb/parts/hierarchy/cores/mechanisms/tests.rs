@@ -11,7 +11,13 @@ fn mechanism(name: &str, cores: usize, keys: &[(&str, &str)]) -> Box<dyn Mechani
 }
 
 fn pages(asid: u32, pages: u64) -> FlushRequest {
-    FlushRequest { asid: Asid(asid), pages: VpnRange { start: Vpn(0x100), pages }, order: 0, tables: false }
+    FlushRequest {
+        asid: Asid(asid),
+        pages: VpnRange { start: Vpn(0x100), pages },
+        order: 0,
+        tables: false,
+        unmapped: false,
+    }
 }
 
 fn plan(pages: u64, whole: u64, interrupted: u64, broadcasts: u64) -> Plan {
@@ -128,4 +134,53 @@ fn os_shd_9_a_process_of_four_cores_gets_a_global_id() {
     let mut amd = mechanism("global_ids", 5, &[]);
     (0..3).for_each(|core| _ = amd.switch(core, Asid(7)));
     assert!((0..64).all(|_| amd.request(&pages(7, 1), 0) == plan(0b111, 0, 0b110, 0)));
+}
+
+/// OS-SHD-5: both tags.
+#[test]
+fn os_shd_5_a_kernel_with_tables_of_its_own_has_two_tags() {
+    for name in ["generations", "global_ids", "latr"] {
+        assert_eq!([mechanism(name, 2, &[]), mechanism(name, 2, &[("kpti", "true")])].map(|m| m.tags()), [1, 2]);
+    }
+}
+
+/// OS-SHD-10: an munmap waits for the tick or the switch of each core.
+#[test]
+fn os_shd_10_a_record_waits_for_the_tick_of_each_core() {
+    let mut latr = mechanism("latr", 3, &[("latr_records", "2"), ("latr_tick", "1000")]);
+    (0..3).for_each(|core| _ = latr.switch(core, Asid(7)));
+    let gone = FlushRequest { unmapped: true, ..pages(7, 4) };
+    let waits = Plan { deferred: 0b110, ..plan(1, 0, 0, 0) };
+    assert_eq!(latr.request(&gone, 0), waits);
+    let is_late = |latr: &dyn Mechanism, vpn| {
+        [0, 1, 2].map(|core| latr.is_late(core, Asid(7), VpnRange { start: Vpn(vpn), pages: 1 }))
+    };
+    assert_eq!(is_late(&*latr, 0x103), [false, true, true]);
+    assert_eq!(is_late(&*latr, 0x104), [false; 3]);
+    assert_eq!((latr.next_tick(), latr.is_late(1, Asid(8), VpnRange::ALL)), (1000, false));
+    // A core serves all at its switch; a change of protection is told at once.
+    let late = |request, cores| Late { request, cores };
+    assert_eq!(latr.deferring().unwrap().serve(2), [late(gone, 0b100)]);
+    assert_eq!(latr.request(&pages(7, 1), 0), plan(0b111, 0, 0b110, 0));
+    // Many pages drop the process, as by interrupt.
+    let many = FlushRequest { unmapped: true, ..pages(7, 34) };
+    assert_eq!(latr.request(&many, 0), Plan { deferred: 0b110, ..plan(0, 1, 0, 0) });
+    // There is room for two.
+    assert_eq!(latr.request(&gone, 0), Plan { is_crowded: true, ..plan(0b111, 0, 0b110, 0) });
+    let all = FlushRequest { pages: VpnRange::ALL, ..many };
+    assert_eq!(latr.deferring().unwrap().serve(1), [late(gone, 0b10), late(all, 0b10)]);
+    latr.deferring().unwrap().ticked(1000);
+    assert_eq!(latr.next_tick(), 2000);
+    // The first record is gone, the second waits for core 2.
+    assert_eq!(latr.request(&gone, 0), waits);
+    assert!(latr.request(&gone, 0).is_crowded);
+    // Pages that are mapped anew are served at once, and only they.
+    let beside = VpnRange { start: Vpn(0x110), pages: 1 };
+    assert_eq!(latr.deferring().unwrap().reused(Asid(7), beside), [late(all, 0b100)]);
+    assert_eq!(latr.deferring().unwrap().reused(Asid(7), VpnRange::ALL), [late(gone, 0b110)]);
+    assert_eq!(is_late(&*latr, 0x103), [false; 3]);
+    // Nothing is served for a process that has ended.
+    latr.request(&gone, 0);
+    latr.ended(Asid(7));
+    assert_eq!(latr.deferring().unwrap().serve(1), []);
 }
