@@ -143,17 +143,19 @@ impl Nodes {
         self.may_hold.insert((asid, now));
     }
 
-    /// Whether the running core has it.
-    pub fn lookup(&mut self, asid: u32, first: u64, order: u8) -> bool {
-        let entry = (asid, first, order);
-        if self.cores[self.now].entries.contains(&entry) {
+    /// Whether the running core has the page, which is in a mapping of this order now. Entries for base pages outlive
+    /// their promotion, until one for the superpage takes their place (T94-17).
+    pub fn lookup(&mut self, asid: u32, vpn: u64, order: u8) -> bool {
+        let first = vpn >> order << order;
+        let entries = &self.cores[self.now].entries;
+        if entries.contains(&(asid, vpn, 0)) || entries.contains(&(asid, first, order)) {
             return true;
         }
         self.walk(asid, first, order);
-        if self.config.tiny {
-            self.cores[self.now].entries.clear();
-        }
-        self.cores[self.now].entries.insert(entry);
+        let tiny = self.config.tiny;
+        let entries = &mut self.cores[self.now].entries;
+        entries.retain(|&(of, vpn, _)| !tiny && (of != asid || vpn >> order << order != first));
+        entries.insert((asid, first, order));
         false
     }
 
