@@ -22,6 +22,7 @@
 //! * [`utopia`]: restricted placement; [`coalesce`]: TLBs of mixed sizes in one array, with anchors, and skewed;
 //! * [`midgard`]: caches behind a space of their own; [`sll`]: a second level that cores share;
 //! * [`shootdowns`]: how changes reach the TLBs of several cores, in today's systems;
+//! * [`nodes`]: page tables on nodes of memory, with copies;
 //! * [`perforated`]: superpages with holes;
 //! * [`reservations`]: policies that reserve a superpage's frames at a fault and give them up when memory is short;
 //! * [`belady`]: the fewest misses that any replacement has; [`lru`]: sets in order of use, for the models;
@@ -33,9 +34,10 @@
 //! Where the specification is open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs`, `run.rs`,
 //! `program.rs`, `frames.rs`, `paging.rs`, `segments.rs`, `huge.rs`, `linux.rs`, `eager.rs`, `policies.rs`,
 //! `tables.rs`, `utopia.rs`, `coalesce.rs`, `midgard.rs`, `sll.rs`, `perforated.rs`, `belady.rs`, `hosts.rs`,
-//! `guest.rs`, `shootdowns.rs`, `reservations.rs` and its parts, `since_os.rs` and its parts, and those in `since`
+//! `guest.rs`, `shootdowns.rs`, `nodes.rs`, `reservations.rs` and its parts, `since_os.rs` and its parts, and those in `since`
 //! state the choices (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`, `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`, `OE-n`,
-//! `OB-n`, `OW-n`, `OU-n`, `OC-n`, `OV-n`, `OY-n`, `OX-n`, `OA-n`, `OI-n`, `OZ-n`, `OJ-n`, `OK-n`, `ON-n`, `OL-n`).
+//! `OB-n`, `OW-n`, `OU-n`, `OC-n`, `OV-n`, `OY-n`, `OX-n`, `OA-n`, `OI-n`, `OZ-n`, `OJ-n`, `OK-n`, `ON-n`, `OL-n`,
+//! `OND-n`).
 //! Look there first when implementation and oracle differ.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "for tests only")]
@@ -56,6 +58,7 @@ pub mod linux;
 pub mod lru;
 pub mod midgard;
 pub mod mmu;
+pub mod nodes;
 pub mod os;
 pub mod paging;
 pub mod perforated;

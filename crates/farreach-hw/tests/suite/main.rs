@@ -4,6 +4,7 @@ mod coalesce_oracle;
 mod midgard_oracle;
 mod mmu_oracle;
 mod nested_oracle;
+mod nodes_oracle;
 mod opt;
 mod oracle_golden;
 mod parts_oracle;

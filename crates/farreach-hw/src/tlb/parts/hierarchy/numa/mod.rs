@@ -303,6 +303,8 @@ impl Numa {
         let Numa { held, tree, .. } = self;
         held.gone(asid, tree, &mut OwnCounts::default());
         tree.gone(asid);
+        // A process that gets the number has other sharers.
+        self.gone.retain(|(mapping, _)| mapping.asid != asid);
     }
 
     /// The cores that may have translations of these pages, as bits; `None`: the placement does not tell (OS-NPT-2).

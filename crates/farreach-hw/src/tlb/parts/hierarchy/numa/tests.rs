@@ -215,6 +215,71 @@ fn pages_without_copies_have_one() {
     }
 }
 
+/// OS-MIT-2: an entry is written whenever it changes. A superpage takes the place of the link to the page of the table
+/// below it, which is kept; a split writes the link again, and what frees the idle page writes none.
+#[test]
+fn superpages_take_the_place_of_links() {
+    for (tables, copies) in [("first_touch", 1), ("replicated", 2)] {
+        let mut world = World::new(&format!("cores=2,numa_tables={tables}"));
+        world.run(0);
+        let mut writes = |change: &dyn Fn(&mut World)| {
+            let before = world.count(COPIES, "pt_writes");
+            change(&mut world);
+            (world.count(COPIES, "pt_writes") - before) / copies
+        };
+        let promote = |world: &mut World| {
+            world.pages.0.clear();
+            world.map(range(0, 512), 9);
+        };
+        let split = |world: &mut World| {
+            world.tlb.demote(ASID, range(0, 512), &mut world.unfiltered);
+            world.map(range(0, 512), 0);
+        };
+        assert_eq!(writes(&|world| world.map(range(0, 512), 0)), 3 + 512, "{tables}");
+        assert_eq!(writes(&promote), 1, "{tables}");
+        assert_eq!(writes(&split), 1 + 512, "{tables}");
+        assert_eq!(writes(&promote), 1, "{tables}");
+        // The superpage, and the links to the two pages of the table above it.
+        assert_eq!(writes(&|world| world.unmap(range(0, 512))), 1 + 2, "{tables}");
+        assert_eq!(world.count(COPIES, "pt_pages"), 4 * copies, "{tables}");
+    }
+}
+
+/// OS-MIT-4: on a node without a copy a walker reads that of the first node, at each level.
+#[test]
+fn others_read_the_first_copy() {
+    let given = [("numa_tables", "replicated"), ("numa_replicas", "2"), ("numa_nodes", "4"), ("cores", "4")];
+    let given = given.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
+    let params = Params::resolve(&keys_of(design("hierarchy").unwrap(), &given), &given).unwrap();
+    let handle = Handle::new(&params, 4, &mut TlbCounts::default()).unwrap().unwrap();
+    let mut numa = handle.get();
+    numa.mapped(ASID, range(0, 1), &Pages(BTreeMap::from([(0, 0)])), 1);
+    let copies = [0, 1, 2, 3].map(|node| [0, 3].map(|level| numa.copy_read(ASID, Vpn(0), level, node).0));
+    assert_eq!(copies, [[0, 0], [1, 1], [0, 0], [0, 0]]);
+}
+
+/// OS-NPT-3: the sharers of a process leave with its tables. Another one with its number has none of them.
+#[test]
+fn sharers_leave_with_their_process() {
+    let mut world = World::new("cores=2,numa_tables=on_demand");
+    world.run(0);
+    world.map(range(0, 512), 9);
+    world.run(1);
+    world.load(1);
+    world.run(0);
+    world.tlb.demote(ASID, range(0, 512), &mut world.unfiltered);
+    world.pages.0.clear();
+    world.map(range(0, 512), 0);
+    let before = world.tlb.counts().shootdown.ipis;
+    world.tlb.invalidate_space(ASID, &mut world.unfiltered);
+    world.pages.0.clear();
+    world.run(1);
+    world.run(0);
+    world.map(range(0, 1), 0);
+    world.protect(range(0, 1));
+    assert_eq!(world.tlb.counts().shootdown.ipis, before);
+}
+
 /// Machines for which nodes are not defined are refused at once, with key, value and what is allowed.
 #[test]
 fn other_machines_are_refused() {

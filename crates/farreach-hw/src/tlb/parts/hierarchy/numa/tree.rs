@@ -44,6 +44,8 @@ pub(super) struct TablePage {
     pub home: Option<u8>,
     /// The nodes with copies, the first included.
     pub copies: NodeSet,
+    /// Whether the entry for it leads to it. A superpage may have taken the place of the link.
+    linked: bool,
     /// Leaves, and pages below it.
     entries: u32,
 }
@@ -124,13 +126,17 @@ impl Tree {
     /// Makes the page and those above it, as far as they are not there. A copy is entered in the copy of its parent on
     /// the same node.
     fn make(&mut self, id: PageId) {
-        if self.pages.contains_key(&id) {
+        if let Some(page) = self.pages.get_mut(&id) {
+            let (is_linked, copies) = (std::mem::replace(&mut page.linked, true), page.copies);
+            if !is_linked {
+                self.count_writes(copies);
+            }
             self.empty.remove(&id);
             return;
         }
         let (home, mut copies) = self.placement.made(self.by);
         copies |= self.heirs;
-        self.pages.insert(id, TablePage { home, copies, entries: 0 });
+        self.pages.insert(id, TablePage { home, copies, linked: true, entries: 0 });
         let many = u64::from(copies.count_ones()).max(1);
         self.own.add(PAGES, many);
         self.own.add(PAGE_COPIES, many - 1);
@@ -188,7 +194,9 @@ impl Tree {
             self.empty.remove(&id);
             let page = self.pages.remove(&id).expect("what is empty is there");
             self.placement.freed(id);
-            self.count_writes(page.copies);
+            if page.linked {
+                self.count_writes(page.copies);
+            }
             if self.lose_entry(id.parent()) {
                 empty.push(id.parent());
             }
@@ -224,6 +232,12 @@ impl Follow for Tree {
         let (id, index) = leaf(mapping);
         self.make(id);
         self.page_mut(id).entries += 1;
+        // A page of the table that the superpage makes idle is kept, until it is split or its pages are unmapped.
+        if id.level > 0
+            && let Some(page) = self.pages.get_mut(&PageId::of(mapping.asid, mapping.vpn, id.level - 1))
+        {
+            page.linked = false;
+        }
         let nodes = self.heirs | 1 << self.by;
         if self.copies_on_demand() {
             self.copy_to(id, nodes);
