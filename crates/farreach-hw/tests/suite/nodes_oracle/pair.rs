@@ -114,7 +114,7 @@ impl Pair {
 
     fn request(&mut self, asid: u32, first: u64, pages: u64, tables: bool) {
         let pages = VpnRange { start: Vpn(first), pages };
-        self.design.requested(FlushRequest { asid: Asid(asid), pages, order: 0, tables });
+        self.design.requested(FlushRequest { asid: Asid(asid), pages, order: 0, tables, unmapped: false });
         self.plain.request(tables);
     }
 
