@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Linux against the policy `linux`: faults of programs as the kernel counts them, and as farreach does, under the same
-# settings of transparent huge pages.
+# Linux against the policy `linux`: faults of programs as the kernel counts them, their memory at its peak and what of it
+# is in pages of 2 MB as smaps_rollup has them, and all three as farreach does, under the same settings of transparent
+# huge pages.
 #
 #   benches/linux.sh [-o FILE]
 #
@@ -87,29 +88,60 @@ native() {
   done | sort -n | sed -n 2p
 }
 
+# KB of memory and of pages of 2 MB, at the look with most of three runs with a look each 2 ms.
+native_memory() {
+  # shellcheck disable=SC2086
+  python3 - $1 <<'PY'
+import subprocess, sys, time
+most = (0, 0)
+for _ in range(3):
+    program = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+    while program.poll() is None:
+        try:
+            with open(f"/proc/{program.pid}/smaps_rollup") as lines:
+                words = {w[0]: int(w[1]) for w in map(str.split, lines) if w[-1] == "kB"}
+            most = max(most, (words.get("Rss:", 0), words.get("AnonHugePages:", 0)))
+        except OSError:
+            pass  # it has ended
+        time.sleep(0.002)
+print(*most)
+PY
+}
+
 simulated() {
   # shellcheck disable=SC2086
   "$farreach" run --json -o "$work/result.json" -m today/zen5:placement=this -- $1 > /dev/null 2>&1 < /dev/null
   python3 - "$work/result.json" <<'PY'
 import json, sys
-os = json.load(open(sys.argv[1]))["machines"][0]["counts"]
-print(os["page_faults"] + os["protection_faults"])
+machine = json.load(open(sys.argv[1]))["machines"][0]
+os = machine["counts"]
+huge = os["superpage_faults"] + os["collapses"]
+print(os["page_faults"] + os["protection_faults"], machine["memory"]["resident_bytes"] // 1024, 2048 * huge)
 PY
 }
 
+# How much more the first is than the second.
+percent() { echo $(((1000 * ($1 - $2) / $2 + 5) / 10)); }
+
 {
-  echo "| program | setting | faults, Linux | faults, \`placement=this\` | difference, % |"
-  echo "|---|---|---|---|---|"
+  echo -n "| program | setting | faults, Linux | faults, \`placement=this\` | difference, %"
+  echo " | MB, Linux | MB, policy | difference, % | of it 2 MB pages, Linux | policy |"
+  echo "|---|---|---|---|---|---|---|---|---|---|"
   for name in "${names[@]}"; do
     if ! type -P "${command[$name]%% *}" > /dev/null; then
-      echo "| $name | | not here | | |"
+      echo "| $name | | not here | | | | | | | |"
       continue
     fi
     for setting in "never never" "always never" "never always"; do
       # shellcheck disable=SC2086 # two words
       set_thp $setting
-      kernel=$(native "${command[$name]}") model=$(simulated "${command[$name]}")
-      echo "| $name | ${setting/ /, 64 KB } | $kernel | $model | $(((1000 * (model - kernel) / kernel + 5) / 10)) |"
+      kernel=$(native "${command[$name]}")
+      read -r memory huge <<< "$(native_memory "${command[$name]}")"
+      read -r model resident made <<< "$(simulated "${command[$name]}")"
+      echo -n "| $name | ${setting/ /, 64 KB } | $kernel | $model | $(percent "$model" "$kernel")"
+      echo -n " | $((memory / 1024)) | $((resident / 1024)) | $(percent "$resident" "$memory")"
+      echo " | $((huge / 1024)) | $((made / 1024)) |"
     done
   done
 } > "$out"

@@ -10,7 +10,7 @@ use farreach_types::papers::{Cell, Origin, Section, Table};
 pub(crate) const STUDY: Study = Study {
     id: "os-cores",
     title: "Shootdowns and page tables on several cores and nodes: interrupts, flushes, writes, walks",
-    rules: "OS-SHD-1 to OS-SHD-9, OS-MIT-1 to OS-MIT-5, OS-NPT-1 to OS-NPT-3",
+    rules: "OS-SHD-1 to OS-SHD-10, OS-MIT-1 to OS-MIT-5, OS-NPT-1 to OS-NPT-3",
     plan: |_, _| {
         let of = |program: &'static str, machines: Vec<String>| {
             machines.into_iter().map(move |machine| Request::machine(program, machine))
@@ -30,16 +30,18 @@ pub(crate) const STUDY: Study = Study {
 };
 
 /// How changes reach TLBs: its name in tables, and the machine. All have the TLBs of one processor.
-pub(crate) const MECHANISMS: [(&str, &str); 5] = [
+pub(crate) const MECHANISMS: [(&str, &str); 6] = [
     ("interrupts to all", "since-os/pcid:shootdown=interrupts"),
     ("Linux on x86", "since-os/pcid"),
     ("Linux on x86, other cores idle", "since-os/pcid:other_cores=idle"),
     ("Arm", "since-os/pcid:shootdown=broadcast"),
     ("AMD INVLPGB", "since-os/pcid:shootdown=global_ids"),
+    ("LATR", "since-os/pcid:shootdown=latr"),
 ];
-/// Places of Linux and INVLPGB among them.
+/// Places of Linux, INVLPGB and LATR among them.
 pub(crate) const LINUX: usize = 1;
 pub(crate) const INVLPGB: usize = 4;
+pub(crate) const LATR: usize = 5;
 /// Numbers of cores.
 pub(crate) const CORES: [u64; 4] = [2, 3, 4, 16];
 
@@ -116,13 +118,13 @@ fn section(results: &Results, _: &Set, section: &mut Section) {
     for cores in CORES {
         table.column(format!("{cores} cores, interrupts"), Origin::Measured, "a change");
     }
-    for name in ["pages dropped one by one", "processes dropped", "broadcasts"] {
+    for name in ["pages dropped one by one", "processes dropped", "broadcasts", "records", "records forced"] {
         table.column(format!("16 cores, {name}"), Origin::Measured, "");
     }
     for (name, machine) in MECHANISMS {
         let of = |cores| results.machine(UNMAPS, &on(machine, cores));
         let interrupts = CORES.map(|cores| Cell::from(of(cores).map(|m| by_unmap(m)[1])));
-        let counts = ["local_inval_entry", "local_inval_all", "broadcast_inval"];
+        let counts = ["local_inval_entry", "local_inval_all", "broadcast_inval", "records", "records_forced"];
         let counts = counts.map(|name| Cell::from(of(16).map(|m| flushes(m, name))));
         table.row(name, [&interrupts[..], &counts[..]].concat());
     }

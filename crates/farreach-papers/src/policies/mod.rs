@@ -17,7 +17,8 @@ use price::Work;
 pub(crate) const STUDY: Study = Study {
     id: "policies",
     title: "Page policies of operating systems, 2002 to today: walks, time, memory, waiting",
-    rules: "NAV-1 to NAV-9, FBR-1 to FBR-10, LNX-1 to LNX-21, RMM15-23, RMM15-26, OSC-1",
+    rules: "NAV-1 to NAV-9, FBR-1 to FBR-10, QKS-1 to QKS-3, LNX-1 to LNX-21, ING-1 to ING-7, HWE-1 to HWE-6, \
+            SOL-1, TRI-1 to TRI-3, CAP-1 to CAP-7, RNG-1 to RNG-4, RMM15-23, RMM15-26, OSC-1",
     plan: |_, set| {
         let mut wanted = grid(few(set), &machines());
         wanted.extend(grid(few(set), &COLLAPSING));
@@ -30,7 +31,7 @@ pub(crate) const STUDY: Study = Study {
 const HARDWARE: &str = "today/skylake";
 
 /// A policy: its name in tables, and its keys.
-pub(crate) const POLICIES: [(&str, &str); 10] = [
+pub(crate) const POLICIES: [(&str, &str); 17] = [
     ("demand", "placement=demand"),
     ("navarro", "placement=navarro"),
     ("freebsd", "placement=freebsd"),
@@ -40,6 +41,13 @@ pub(crate) const POLICIES: [(&str, &str); 10] = [
     ("linux 2M", "placement=linux"),
     ("linux all sizes", "placement=linux,mthp_always=16K+32K+64K+128K+256K+512K+1M"),
     ("linux 2M, defrag", "placement=linux,defrag=always"),
+    ("quicksilver", "placement=quicksilver"),
+    ("ingens", "placement=ingens"),
+    ("hawkeye", "placement=hawkeye,prezero_rate=10,coverage_ms=10,coverage_window_ms=1,promote_sleep_ms=10"),
+    ("solaris", "placement=solaris"),
+    ("trident", "placement=trident"),
+    ("cap", "placement=cap"),
+    ("ranger", "placement=ranger,ranger_period_ms=10"),
     ("eager", "placement=eager"),
 ];
 /// What the others are compared with.
@@ -104,6 +112,11 @@ impl Measures {
             largest_fault: work.largest_fault(),
         })
     }
+}
+
+/// Cycles of a program with a policy in fresh memory: of the program, of translation, and of the system while it waits.
+pub(crate) fn time(results: &Results, program: &str, name: &str) -> Option<u64> {
+    Some(Measures::of(results, program, &machine(policy(name), 0))?.time)
 }
 
 /// A policy and a memory, in all programs that were run.
@@ -192,8 +205,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     section.note(
         "Used memory: other programs have three of ten frames, everywhere, which compaction may move. Aged memory: it \
          may not, so that there is no free block of 2 MB. A millisecond is three million instructions; khugepaged \
-         wakes each ten seconds, so a short program sees it once. Eager paging works when memory is asked for, which \
-         is no fault.",
+         wakes each ten seconds, so a short program sees it once; HawkEye and Ranger work each ten milliseconds here, \
+         not each thirty and five seconds. Eager paging works when memory is asked for, which is no fault.",
     );
 }
 
