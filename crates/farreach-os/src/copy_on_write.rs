@@ -47,15 +47,16 @@ impl Os {
     }
 
     /// Makes a whole copy-on-write superpage that no other process shares any more writable, if the policy does as
-    /// Linux (`do_huge_pmd_wp_page`). Returns whether it did.
+    /// Linux (`do_huge_pmd_wp_page`). Frames of a file stay the file's. Returns whether it did.
     fn own_superpage(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
-        let table = &mut self.spaces[asid.0 as usize].table;
+        let table = &self.spaces[asid.0 as usize].table;
         let order = table.get(vpn).expect("only mapped pages are copied").order;
         let group = VpnRange { start: vpn.align_down(order.into()), pages: 1 << order };
-        let alone = |page: Vpn| table.get(page).is_some_and(|e| e.cow && self.memory.mappings(e.pfn) == 1);
+        let alone = |page: Vpn| table.get(page).is_some_and(|e| e.cow) && !self.is_shared(asid, page, region);
         if order == 0 || !self.placement.reuses_superpages() || !group.iter().all(alone) {
             return false;
         }
+        let table = &mut self.spaces[asid.0 as usize].table;
         for page in group.iter() {
             let owned = table.update(page, |entry| (entry.cow, entry.attr) = (false, attributes(region.prot, false)));
             owned.expect("all of a superpage is mapped");

@@ -28,6 +28,7 @@ use crate::space::Space;
 use farreach_types::addr::{Asid, BASE_SHIFT, Bytes, Pfn, Vpn, VpnRange};
 use farreach_types::counts::{MemoryUse, OsCounts};
 use farreach_types::params::{Params, SEED};
+use farreach_types::translation::Attr;
 use std::sync::Arc;
 
 /// One operating system with one memory and one policy. Pages and frames are its own base pages
@@ -322,8 +323,23 @@ impl Os {
         assert_eq!(nodes, self.nodes, "nodes of page tables");
         self.spaces.iter().filter_map(|s| s.ranges.as_ref()).for_each(Ranges::check);
         self.check_segments();
+        self.check_private_files();
         if let Some(guest) = &self.guest {
             guest.check(self);
+        }
+    }
+
+    /// What a process may store to through a private mapping of a file is its own (T94-57).
+    fn check_private_files(&self) {
+        let of_file = |region: &&Region| !region.shared && self.memory.objects.get(region.object).kind.is_file();
+        for space in &self.spaces {
+            for region in space.regions.iter().filter(of_file) {
+                for vpn in space.table.mapped_in(region.range) {
+                    let entry = space.table.get(vpn).expect("mapped");
+                    let of_file = self.memory.frame_of(region.object, region.page_of(vpn)) == Some(entry.pfn);
+                    assert!(!of_file || entry.attr.0 & Attr::WRITE == 0, "{vpn:?} stores to the file itself");
+                }
+            }
         }
     }
 

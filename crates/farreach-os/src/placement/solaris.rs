@@ -81,8 +81,8 @@ impl Placement for Solaris {
 
     fn superpage_orders(&self, memory: &Memory, region: &Region, _: FrameRequest, advice: HugeAdvice) -> &[u8] {
         match advice {
-            HugeAdvice::Huge if !memory.objects.get(region.object).kind.is_file() => &self.orders,
-            HugeAdvice::Huge | HugeAdvice::None if self.is_automatic(memory, region) => &self.orders,
+            HugeAdvice::Huge => &self.orders,
+            HugeAdvice::None if self.is_automatic(memory, region) => &self.orders,
             _ => &[],
         }
     }

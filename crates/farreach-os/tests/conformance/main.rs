@@ -9,6 +9,7 @@
 //!   to hardware.
 //! * A full memory is an error that leaves everything as it was, and freed memory can be used again.
 //! * Equal seeds give equal results (XC-4).
+//! * There are superpages among what is tested, unless the policy makes none.
 
 mod allocators;
 mod configurations;
@@ -35,7 +36,14 @@ fn of(kind: &'static PlacementKind) -> Vec<Trial> {
         let name = format!("{}/{}", kind.name, if keys.is_empty() { "defaults" } else { &keys });
         Trial::test(name, move || Ok(suite::conform(kind.name, &keys)?))
     };
-    configurations::of(kind).into_iter().map(trial).collect()
+    let mut trials: Vec<Trial> = configurations::of(kind).into_iter().map(trial).collect();
+    let (base, none) = (configurations::base(kind), configurations::BASE_PAGES.contains(&kind.name));
+    // A policy that needs a file has no configuration.
+    if configurations::build(kind.name, &base, 0).is_ok() {
+        let superpages = move || Ok(suite::superpages(kind.name, &base, none)?);
+        trials.push(Trial::test(format!("{}/superpages", kind.name), superpages));
+    }
+    trials
 }
 
 /// Fails with a message.

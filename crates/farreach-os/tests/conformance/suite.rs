@@ -28,6 +28,22 @@ pub fn conform(placement: &str, keys: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Fails if no program has a superpage on this policy, so that the other tests say nothing of them: or, if it is to
+/// make none, if one has.
+pub fn superpages(placement: &str, keys: &str, none: bool) -> Result<(), String> {
+    let mut made = false;
+    for seed in 0..STREAMS {
+        made |= stream(placement, keys, seed)?.0.iter().flatten().any(|pte| pte.order > 0);
+    }
+    need(made != none, || {
+        let what = if made { "there are" } else { "there are no" };
+        format!(
+            "{what} superpages with {placement}/{keys}; in configurations.rs, SMALL has keys that make sizes fit \
+             programs of {PAGES} pages, and BASE_PAGES the policies that make none"
+        )
+    })
+}
+
 fn stream(placement: &str, keys: &str, seed: u64) -> Result<Outcome, String> {
     let os = build(placement, keys, seed)?;
     let mut program = Program::new(seed, seed % 2 == 1, os.page_shift());

@@ -123,8 +123,14 @@ fn os_tps_follows_the_plain_model() {
 fn solaris_pairs(seed: u64, frames: u64, orders: &[u32]) -> Vec<Of<PlainSolaris>> {
     let keys = format!("placement=solaris,sol_sizes=16K+64K,sol_auto=heap+stack,memory={}K", 4 * frames);
     let model = || PlainSolaris::new(solaris::Config { frames: blocks(frames), orders: orders.to_vec() });
-    // What mremap adds to a heap that has moved is other memory here.
-    let skips = |_: &Named<PlainSolaris>, _, op: &Op| matches!(op, Op::Remap { .. });
+    let skips = |model: &Named<PlainSolaris>, asid: Asid, op: &Op| match op {
+        // What mremap adds to a heap that has moved is other memory here.
+        Op::Remap { .. } => true,
+        // Files have base pages in the model (ON-21).
+        Op::Advise { start, len, advice: Advice::HugePage } => (start >> 12..(start + len) >> 12)
+            .any(|page| model.paging().page(asid.0, page).is_some_and(|page| !page.private())),
+        _ => false,
+    };
     [LARGE, SMALL].map(|shape| pair(&keys, model(), |_| Vec::new(), seed, shape).without(skips)).into()
 }
 

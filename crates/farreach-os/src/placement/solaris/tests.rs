@@ -85,6 +85,34 @@ fn sol_1_which_segments_have_a_preferred_size() {
     assert_eq!(orders(&os, [20, 50]), [4, 4], "advice holds for shared memory, too");
 }
 
+/// SOL-1: advice gives a size to any segment, those of files too.
+#[test]
+fn sol_1_advice_holds_for_files() {
+    let mut os = hand("sol_auto=heap");
+    for (first, shared, name) in [(16, false, "/data"), (48, true, "/shared"), (80, false, "/code")] {
+        let prot = if name == "/code" { Prot { write: false, ..Prot::RWX } } else { Prot::RW };
+        let (start, len, backing) = (first << 12, 16 << 12, file(name, 0));
+        os.apply(Asid(0), &Op::Map(Mapping { start, len, prot, shared, backing }));
+        advise(&mut os, first, 16, Advice::HugePage);
+        load(&mut os, first + 3);
+    }
+    assert_eq!(orders(&os, [16, 48, 80]), [4, 4, 4]);
+    assert_eq!((os.counts().io_bytes, os.counts().zeroed_pages), (3 * 16 << 12, 0));
+    // A store to private memory copies a page of it; one to shared memory does not.
+    store(&mut os, 18);
+    store(&mut os, 50);
+    assert_eq!((orders(&os, [16, 18, 48, 50]), os.counts().cow_copies), ([0, 0, 4, 4], 1));
+    // What another process maps of the file is what was read, not what was stored (T94-57).
+    os.apply(Asid(1), &Op::Start { pid: 2, parent: None, program: "/bin/q".into() });
+    map_as(&mut os, 1, 16, 16, false, file("/data", 0));
+    let other = os.touch(Asid(1), Vpn(18), Kind::Load).unwrap().pte.pfn;
+    assert_ne!(other.0, load(&mut os, 18));
+    // Unadvised, they have none.
+    map_as(&mut os, 0, 112, 16, false, file("/other", 0));
+    load(&mut os, 115);
+    assert_eq!(orders(&os, [115]), [0]);
+}
+
 /// Code that two processes map lies in memory once; a store through a private mapping copies a page and splits.
 #[test]
 fn sol_1_text_is_shared_by_its_mappers() {
