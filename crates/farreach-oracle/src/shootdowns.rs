@@ -1,5 +1,5 @@
-//! How changes of a page table reach the TLBs of several cores (OS-SHD-1 to OS-SHD-4, OS-SHD-6, OS-SHD-8, OS-SHD-9), as
-//! lists. TLBs are large enough for all entries.
+//! How changes of a page table reach the TLBs of several cores (OS-SHD-1 to OS-SHD-6, OS-SHD-8 to OS-SHD-10), as lists.
+//! TLBs are large enough for all entries. Drops that wait for a tick are in [`late`].
 //!
 //! * OL-1 A thread gets a core when it first runs, in turn. A switch to a process is one to the thread of it that ran
 //!   last; if none has run yet, nothing happens before one does. All cores but the running one are idle with
@@ -23,7 +23,12 @@
 //! * OL-9 The request at which a process is looked at (OS-SHD-9) interrupts as before, and its cores are counted
 //!   before. With it each core that is reached changes to the new id, by dropping all; on others the entries of the old
 //!   id are out of reach, at no price. Slots that they had stay in turn.
+//! * OL-18 With `kpti` each drop by a core itself counts for two tags (OS-SHD-5): `local_inval_entry` and
+//!   `local_inval_all`. A switch that flushes is still one, and so is an instruction for all cores.
 
+mod late;
+
+use late::Record;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +36,8 @@ pub enum Mechanism {
     Generations,
     Broadcast,
     GlobalIds,
+    /// OS-SHD-10. All but unmaps are as with generations.
+    Late,
 }
 
 /// Keys of the machine, by their names. `pcid_slots` is 1 without process ids.
@@ -47,6 +54,10 @@ pub struct ShootdownConfig {
     pub broadcast_pages: u64,
     pub global_id_cores: usize,
     pub shd_consider: u64,
+    /// With records: how many a core may have.
+    pub latr_records: Option<usize>,
+    pub latr_tick: u64,
+    pub kpti: bool,
 }
 
 /// From the first page to the last of what changed in a process.
@@ -57,6 +68,19 @@ pub struct Request {
     pub pages: u64,
     pub order: u8,
     pub tables: bool,
+    /// The program gave the pages back.
+    pub unmapped: bool,
+}
+
+impl Request {
+    fn strides(&self) -> u64 {
+        self.pages.div_ceil(1 << self.order)
+    }
+
+    /// Whether it concerns an entry of this size.
+    fn hits(&self, page: u64, size: u8) -> bool {
+        page < self.first + self.pages && self.first < page + (1 << size)
+    }
 }
 
 /// Process, first page, order.
@@ -93,16 +117,23 @@ pub struct Shootdowns {
     used: usize,
     /// The last request, and which cores drop its range one by one, or with `true` all.
     joins: Option<(Request, Vec<Option<bool>>)>,
-    /// `requests`, `local_inval_entry`, `local_inval_all`, `switch_flushes`, `broadcast_inval`, `ipis`.
+    records: Vec<Record>,
+    next_tick: u64,
+    /// `requests`, `local_inval_entry`, `local_inval_all`, `switch_flushes`, `broadcast_inval`, `ipis`. With records
+    /// there are three for these.
     pub counts: BTreeMap<&'static str, u64>,
 }
 
 impl Shootdowns {
     pub fn new(config: ShootdownConfig) -> Shootdowns {
         let core = Core { slots: vec![None; config.pcid_slots], ..Core::default() };
-        let names = ["requests", "local_inval_entry", "local_inval_all", "switch_flushes", "broadcast_inval", "ipis"];
+        let known = ["requests", "local_inval_entry", "local_inval_all", "switch_flushes", "broadcast_inval", "ipis"];
+        let late = ["records", "records_refused", "records_forced"];
+        let late = if config.latr_records.is_some() { late.as_slice() } else { &[] };
         Shootdowns {
             cores: vec![core; config.cores],
+            records: Vec::new(),
+            next_tick: config.latr_tick,
             config,
             now: 0,
             places: BTreeMap::new(),
@@ -112,12 +143,17 @@ impl Shootdowns {
             ids: BTreeSet::new(),
             used: 0,
             joins: None,
-            counts: names.into_iter().map(|name| (name, 0)).collect(),
+            counts: known.iter().chain(late).map(|name| (*name, 0)).collect(),
         }
     }
 
     fn count(&mut self, name: &'static str, n: u64) {
         *self.counts.get_mut(name).unwrap() += n;
+    }
+
+    /// OL-18.
+    fn count_tags(&mut self, name: &'static str, n: u64) {
+        self.count(name, if self.config.kpti { 2 * n } else { n });
     }
 
     fn process(&mut self, asid: u32) -> &mut Process {
@@ -139,6 +175,9 @@ impl Shootdowns {
             *dealt += 1;
             (*dealt - 1) % cores
         });
+        if self.cores[self.now].loaded != Some(asid) {
+            self.serve_records(self.now);
+        }
         let before = self.cores[self.now].loaded.replace(asid);
         match self.config.mechanism {
             Mechanism::Broadcast if before != Some(asid) => self.take_id(asid),
@@ -170,7 +209,7 @@ impl Shootdowns {
     }
 
     fn flushed_at_switch(&mut self) {
-        self.count("local_inval_all", 1);
+        self.count_tags("local_inval_all", 1);
         self.count("switch_flushes", 1);
     }
 
@@ -203,6 +242,11 @@ impl Shootdowns {
         self.joins = None;
     }
 
+    /// Whether a change that nothing announces would be part of the last request.
+    pub fn may_join(&self, asid: u32) -> bool {
+        self.joins.as_ref().is_some_and(|(request, _)| request.asid == asid)
+    }
+
     pub fn request(&mut self, request: Request) {
         let reached = self.serve(request);
         self.joins = Some((request, reached));
@@ -210,8 +254,7 @@ impl Shootdowns {
 
     fn serve(&mut self, request: Request) -> Vec<Option<bool>> {
         self.count("requests", 1);
-        let Request { asid, pages, order, .. } = request;
-        let strides = pages.div_ceil(1 << order);
+        let (asid, strides) = (request.asid, request.strides());
         let ShootdownConfig { flush_ceiling, broadcast_pages, broadcast_most, broadcast_ranges, .. } = self.config;
         if self.config.mechanism == Mechanism::Broadcast {
             let whole = strides >= if broadcast_ranges { 1 << 21 } else { broadcast_most };
@@ -238,18 +281,23 @@ impl Shootdowns {
         let runs = loaded.iter().filter(|&&at| !is_lazy(at)).count() >= global_id_cores;
         let changes = mechanism == Mechanism::GlobalIds && generation % shd_consider == 0 && runs;
         let whole = changes || strides > flush_ceiling;
+        let later = self.later(request, whole);
         let mut reached = vec![changes.then_some(true); self.cores.len()];
         for at in loaded.into_iter().filter(|&at| !is_lazy(at) || tables) {
-            self.count("ipis", u64::from(at != now));
+            let waits = later.contains(&at);
+            self.count("ipis", u64::from(at != now && !waits));
             let core = &mut self.cores[at];
             if is_lazy(at) {
                 core.loaded = None;
                 continue;
             }
             core.slots.iter_mut().flatten().filter(|s| s.0 == asid).for_each(|s| s.1 = generation);
+            if waits {
+                continue;
+            }
             reached[at] = Some(whole);
             let (name, n) = if whole { ("local_inval_all", 1) } else { ("local_inval_entry", strides) };
-            self.count(name, n);
+            self.count_tags(name, n);
         }
         self.process(asid).is_global = changes;
         reached
@@ -257,14 +305,13 @@ impl Shootdowns {
 
     /// These pages have changed: a part of a request, or one that nothing announced (OL-3).
     pub fn change(&mut self, asid: u32, first: u64, pages: u64) {
-        let own = Request { asid, first, pages, order: 0, tables: false };
+        let own = Request { asid, first, pages, order: 0, tables: false, unmapped: false };
         let (request, reached) = match &self.joins {
             Some((request, reached)) if request.asid == asid => (*request, reached.clone()),
             _ => (own, self.serve(own)),
         };
         for (core, whole) in self.cores.iter_mut().zip(reached) {
-            let hits = |r: Request, page: u64, size: u8| page < r.first + r.pages && r.first < page + (1 << size);
-            let is_hit = |page: u64, size: u8| hits(own, page, size) || hits(request, page, size);
+            let is_hit = |page: u64, size: u8| own.hits(page, size) || request.hits(page, size);
             core.entries.retain(|&(of, page, size)| of != asid || whole.is_none_or(|all| !all && !is_hit(page, size)));
         }
     }
@@ -272,6 +319,7 @@ impl Shootdowns {
     /// OL-5.
     pub fn end(&mut self, asid: u32) {
         self.joins = None;
+        self.forget_records(asid);
         for core in &mut self.cores {
             core.entries.retain(|e| e.0 != asid);
             core.slots.iter_mut().filter(|slot| slot.is_some_and(|s| s.0 == asid)).for_each(|slot| *slot = None);
@@ -296,9 +344,10 @@ impl Shootdowns {
         }
     }
 
-    /// Entries of a core that it may use.
+    /// Entries of a core that it may use, but those that it drops late.
     pub fn entries(&self, core: usize) -> BTreeSet<Entry> {
-        self.cores[core].entries.iter().filter(|e| self.may_use(core, e.0)).copied().collect()
+        let is_current = |e: &&Entry| self.may_use(core, e.0) && !self.is_late(core, **e);
+        self.cores[core].entries.iter().filter(is_current).copied().collect()
     }
 }
 

@@ -167,6 +167,8 @@ impl Cores {
             unfiltered.add_all();
         }
         if self.cores[core].running != Some(asid) {
+            // Not when the stream comes back to a core that ran on with the same process.
+            self.serve(core, unfiltered);
             self.cores[core].running = Some(asid);
             self.cores[core].tlb.switch(asid, unfiltered);
             if !self.process_ids {
@@ -181,7 +183,6 @@ impl Cores {
 
     /// A core takes up a process: drops first what the mechanism says.
     fn catch_up(&mut self, core: usize, asid: Asid, unfiltered: &mut Unfiltered) {
-        self.serve(core, unfiltered);
         let Some(mechanism) = &mut self.mechanism else { return };
         let tags = mechanism.tags();
         let spaces = match mechanism.switch(core, asid) {
@@ -229,7 +230,7 @@ impl Cores {
             self.own.shootdown.sent += 1;
             self.own.shootdown.ipis += u64::from((late.cores & !(1 << self.now)).count_ones());
             self.count(mechanisms::REUSED, 1);
-            // No filter has these pages: what was mapped nowhere is looked up.
+            // No filter has what the running core drops: see `access`.
             self.drop_late(late, &mut Unfiltered::default());
         }
     }
@@ -354,7 +355,10 @@ impl Tlb for Cores {
         }
         self.sum.take();
         self.plan = None;
-        self.cores[self.now].tlb.access(at, pte, table, unfiltered)
+        let answer = self.cores[self.now].tlb.access(at, pte, table, unfiltered);
+        // A page that is mapped anew makes this core drop the others of a record, which nobody reports then.
+        let waits = self.mechanism.as_ref().is_some_and(|m| m.is_late(self.now, at.asid, VpnRange::ALL));
+        Answer { filterable: answer.filterable && !waits, ..answer }
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {

@@ -1,7 +1,7 @@
 //! LATR (OS-SHD-10): after an munmap no core is interrupted. The one that made it drops the pages and leaves a record;
-//! each other core that has the process loaded serves all records at its next tick or switch. Meanwhile its entries are
-//! wrong, but no program may use the pages, and the system keeps their frames (`unmap_hold`). All other changes are as
-//! in [`super::generations`], by interrupt.
+//! each other core that has the process loaded serves all records at its next tick, or switch to another process.
+//! Meanwhile its entries are wrong, but no program may use the pages, and the system keeps their frames (`unmap_hold`).
+//! All other changes are as in [`super::generations`], by interrupt.
 //!
 //! The kernel would not give the addresses out again before the tick, either. Here they are those of the recorded
 //! program, which may use them at once: then the cores of the record are interrupted.
@@ -136,15 +136,16 @@ impl Mechanism for Latr {
 
     fn request(&mut self, request: &FlushRequest, from: usize) -> Plan {
         let plan = self.others.request(request, from);
-        if !request.unmapped || plan.interrupted == 0 {
+        let others = !(1 << from);
+        let deferred = (plan.pages | plan.whole) & others;
+        // Cores that do nothing drop nothing now: they catch up when they come back. Those that are interrupted all the
+        // same, since tables were freed, load the kernel's table (OS-SHD-3), for which no record can wait.
+        if !request.unmapped || deferred == 0 {
             return plan;
         }
         if self.rings[from].len() == self.room {
             return Plan { is_crowded: true, ..plan };
         }
-        // Cores that do nothing have left the space: they catch up when they come back.
-        let others = !(1 << from);
-        let deferred = (plan.pages | plan.whole) & others;
         self.rings[from].push(Record { request: *request, cores: deferred, whole: plan.whole & others });
         Plan { pages: plan.pages & !others, whole: plan.whole & !others, interrupted: 0, deferred, ..plan }
     }

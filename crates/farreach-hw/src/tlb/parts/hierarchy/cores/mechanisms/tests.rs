@@ -1,5 +1,8 @@
 use super::*;
-use farreach_types::addr::{Vpn, VpnRange};
+use crate::tlb::{Lookup, Outcome, Tlb, Unfiltered};
+use farreach_types::addr::{Pfn, Vpn, VpnRange};
+use farreach_types::event::Kind;
+use farreach_types::translation::{Attr, PageTableView, Pte};
 use serde_json::{Map, Value as Json};
 
 fn mechanism(name: &str, cores: usize, keys: &[(&str, &str)]) -> Box<dyn Mechanism> {
@@ -183,4 +186,70 @@ fn os_shd_10_a_record_waits_for_the_tick_of_each_core() {
     latr.request(&gone, 0);
     latr.ended(Asid(7));
     assert_eq!(latr.deferring().unwrap().serve(1), []);
+}
+
+/// OS-SHD-10: idle cores are in no record, and take no room. With tables freed they are interrupted (OS-SHD-2).
+#[test]
+fn os_shd_10_idle_cores_are_in_no_record() {
+    let mut latr = mechanism("latr", 2, &[("latr_records", "1"), ("other_cores", "idle")]);
+    let gone = |asid| FlushRequest { unmapped: true, ..pages(asid, 4) };
+    for asid in [7, 8, 9] {
+        (0..2).for_each(|core| _ = latr.switch(core, Asid(asid)));
+        assert_eq!(latr.request(&gone(asid), 0), plan(1, 0, 0, 0));
+        assert_eq!(latr.request(&FlushRequest { tables: true, ..gone(asid) }, 0), plan(1, 0, 0b10, 0));
+        // It has the kernel's table now.
+        assert_eq!(latr.request(&FlushRequest { tables: true, ..gone(asid) }, 0), plan(1, 0, 0, 0));
+    }
+}
+
+/// OS-SHD-10, the example: what another core has stays until the tick, also if the stream comes to this core before.
+/// What it would lose if a page came back is looked up each time.
+#[test]
+fn os_shd_10_a_core_that_runs_on_serves_at_the_tick() {
+    let given = [("cores", "2"), ("shootdown", "latr"), ("flush_ceiling", "1"), ("latr_tick", "1000")];
+    let given: Map<String, Json> = given.iter().map(|(key, value)| (key.to_string(), (*value).into())).collect();
+    let design = crate::tlb::design("hierarchy").unwrap();
+    let mut tlb = (design.build)(&Params::resolve(&crate::tlb::keys_of(design, &given), &given).unwrap()).unwrap();
+    let mut report = Unfiltered::default();
+    let mut hits = |tlb: &mut dyn Tlb, vpn| {
+        let at = Lookup { asid: Asid(7), vpn: Vpn(vpn), kind: Kind::Load };
+        let answer = tlb.access(at, Same.pte(at.asid, at.vpn).unwrap(), &Same, &mut report);
+        (answer.outcome == Outcome::Hit, answer.filterable)
+    };
+    let mut ignored = Unfiltered::default();
+    let run = |tlb: &mut dyn Tlb, thread| tlb.thread(Asid(7), thread, &mut Unfiltered::default());
+    let unmaps = |tlb: &mut dyn Tlb| {
+        tlb.requested(FlushRequest { unmapped: true, ..pages(7, 4) });
+        tlb.invalidate(Asid(7), pages(7, 4).pages, &mut Unfiltered::default());
+    };
+    run(&mut *tlb, 1);
+    run(&mut *tlb, 2);
+    assert_eq!([hits(&mut *tlb, 0x200).0, hits(&mut *tlb, 0x200).0], [false, true]);
+    run(&mut *tlb, 1);
+    unmaps(&mut *tlb);
+    run(&mut *tlb, 2);
+    assert_eq!(hits(&mut *tlb, 0x200), (true, false));
+    tlb.on_time().unwrap().advance(1000, &mut ignored);
+    assert_eq!([hits(&mut *tlb, 0x200).0, hits(&mut *tlb, 0x200).0], [false, true]);
+    // At a switch of this core to another process, too. A switch of the other core, which gets it first, is none.
+    let dropped = |tlb: &dyn Tlb| {
+        let count = |name| tlb.counts().parts.count(PART, name);
+        count("local_inval_all") - count("switch_flushes")
+    };
+    run(&mut *tlb, 1);
+    unmaps(&mut *tlb);
+    let before = dropped(&*tlb);
+    tlb.thread(Asid(8), 1, &mut ignored);
+    assert_eq!(dropped(&*tlb), before);
+    tlb.thread(Asid(8), 2, &mut ignored);
+    assert_eq!(dropped(&*tlb), before + 1);
+}
+
+/// Every page is mapped to itself.
+struct Same;
+
+impl PageTableView for Same {
+    fn pte(&self, _asid: Asid, vpn: Vpn) -> Option<Pte> {
+        Some(Pte { pfn: Pfn(vpn.0), attr: Attr::default(), order: 0 })
+    }
 }
