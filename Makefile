@@ -192,7 +192,7 @@ rtl-synth: rtl-deps $(FARREACH)
 accept-papers: $(FARREACH)
 	@mkdir -p fixtures/papers
 	@$(FARREACH) papers --all --small --csv --cache target/papers -o fixtures/papers/small.csv
-	@$(FARREACH) papers --all --small --csv --cache target/papers --limit 1M -o fixtures/papers/short.csv
+	@$(FARREACH) papers --all --small --csv --cache target/papers --limit 300K -o fixtures/papers/short.csv
 	@$(FARREACH) papers --all --small --markdown --cache target/papers -o docs/papers-small.md
 	@git --no-pager diff --stat -- fixtures/papers docs/papers-small.md
 

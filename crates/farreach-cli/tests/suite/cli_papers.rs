@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The accepted output of `papers --all --small --csv`: every number, every verdict and its reason.
 ///
-/// `make test` runs the first million instructions of all of it with the optimised program (FARREACH_RELEASE),
+/// `make test` runs the first 300,000 instructions of all of it with the optimised program (FARREACH_RELEASE),
 /// `make test-long` the whole (FARREACH_TIMES). The program of the test profile is many times slower, because it
 /// compares every lookup with the page table: a plain `cargo test` checks two studies with it, `make test-long` all.
 #[test]
@@ -15,7 +15,7 @@ fn numbers_and_verdicts_of_the_small_set_are_the_accepted_ones() {
     let (program, release) = optimised();
     let long = std::env::var_os("FARREACH_TIMES").is_some();
     let ids: &[&str] = if long || release { &["--all"] } else { &["t94-table10", "t94-by-hand"] };
-    let (golden, limit) = if long { ("small.csv", None) } else { ("short.csv", Some("--limit=1M")) };
+    let (golden, limit) = if long { ("small.csv", None) } else { ("short.csv", Some("--limit=300K")) };
     let file = format!("{}/../../fixtures/papers/{golden}", env!("CARGO_MANIFEST_DIR"));
     let dir = Dir::new();
     let mut run = Command::new(program);

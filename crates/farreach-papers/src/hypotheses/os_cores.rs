@@ -3,14 +3,14 @@
 
 use super::hypothesis::Hypothesis;
 use super::judge::{Outcome, reached, tally};
-use crate::micro::{REFILLS, TURNS_OF, UNMAPS};
+use crate::micro::{REFILLS, TURNS_OF, UNMAPS, UNMAPS_APART};
 use crate::number_text::percent;
 use crate::policies::cores::{
     AWAY, CORES, COUNTS_OF_NODES, FIRST_TOUCH, INVLPGB, LATR, LINUX, MECHANISMS, MITOSIS, NODES, NUMAPTE, ONE_CORE,
-    PROGRAMS, by_unmap, ceiling, flushes, on, on_nodes, overhead, tables, time,
+    PROGRAMS, by_unmap, ceiling, drops, flushes, on, on_nodes, overhead, tables, time,
 };
 use crate::results::Results;
-use farreach_types::counts::MachineResult;
+use crate::since::share;
 use farreach_types::papers::Kind::{Main, Side};
 use farreach_types::papers::Program;
 
@@ -94,21 +94,12 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 tested on what drops cost, on sixteen cores, by assumed prices",
         studies: STUDY,
         judge: |results, _| {
-            tally([program(UNMAPS)].iter(), |p| {
-                let of = |mechanism: usize| Some(results.machine(&p.name, &on(MECHANISMS[mechanism].1, 16))?);
-                let cycles = |m: &MachineResult| {
-                    let named = [("local_inval_entry", 200), ("local_inval_all", 500), ("records", 400)];
-                    let drops: u64 = named.iter().map(|(name, price)| price * flushes(m, name)).sum();
-                    drops + 2000 * m.counts.tlb.shootdown.ipis
-                };
+            tally([program(UNMAPS_APART)].iter(), |p| {
+                let of = |mechanism: usize| results.machine(&p.name, &on(MECHANISMS[mechanism].1, 16));
                 let (linux, latr) = (of(LINUX)?, of(LATR)?);
-                let left = 100.0 * cycles(latr) as f64 / cycles(linux).max(1) as f64;
+                let left = share(drops(latr), drops(linux));
                 let (records, forced) = (flushes(latr, "records"), flushes(latr, "records_forced"));
-                let text = format!(
-                    "{} of the cycles; of {records} records {forced} were served at once, since the addresses were used \
-                     again",
-                    percent(left)
-                );
+                let text = format!("{} of the cycles; {records} records, {forced} of them at once", percent(left));
                 Some((reached(left <= 29.2, left < 100.0), text))
             })
             .all()
@@ -176,7 +167,6 @@ mod tests {
     use super::*;
     use crate::results::{Answer, Measured, Request, Set};
     use farreach_machine::{Lab, MachineSpec, Options};
-    use farreach_types::counts::MachineResult;
     use farreach_types::papers::Verdict;
 
     type Change<'a> = &'a dyn Fn(&str, &str, &mut MachineResult);

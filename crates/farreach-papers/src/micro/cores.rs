@@ -7,6 +7,8 @@ use farreach_types::event::{Backing, Batch, Op, Source};
 /// Sixteen threads that share 32 pages. In turn each maps a buffer of four pages, uses it and unmaps it (H-OS-29,
 /// H-OS-36).
 pub const UNMAPS: &str = "micro/unmaps";
+/// The same, with each buffer at addresses that are not used again, as a kernel with LATR sees to (H-OS-33).
+pub const UNMAPS_APART: &str = "micro/unmaps-apart";
 /// Threads of [`UNMAPS`].
 pub const THREADS: u64 = 16;
 /// Unmaps of [`UNMAPS`]: twenty times as many as it takes until Linux looks at a process (OS-SHD-9).
@@ -33,7 +35,8 @@ const BUFFERS: u64 = 1 << 23;
 /// The program of this name.
 pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
     let batches = match name {
-        UNMAPS => vec![unmaps()],
+        UNMAPS => vec![unmaps(|thread, _| thread)],
+        UNMAPS_APART => vec![unmaps(|_, round| round)],
         REFILLS => vec![refills()],
         name => turns(2 + TURNS_OF.iter().position(|own| *own == name)? as u32),
     };
@@ -44,7 +47,8 @@ fn unmap(p: &mut Pages, page: u64, pages: u64) {
     p.op(Op::Unmap { start: page << BASE_SHIFT, len: pages << BASE_SHIFT });
 }
 
-fn unmaps() -> Batch {
+/// `place`: which buffer a thread takes in a round.
+fn unmaps(place: fn(u64, u64) -> u64) -> Batch {
     let mut p = Pages::new(0);
     p.op(Op::ThreadStart { thread: 1 });
     p.map(SHARED, 32, Backing::Heap);
@@ -56,7 +60,7 @@ fn unmaps() -> Batch {
         // All have run before the first buffer.
         if round >= THREADS {
             // 2 MB from the next one: each has a page of the page table of its own.
-            let buffer = BUFFERS + (thread << 9);
+            let buffer = BUFFERS + (place(thread, round) << 9);
             p.map(buffer, 4, Backing::Anonymous);
             p.store(buffer..buffer + 4);
             unmap(&mut p, buffer, 4);

@@ -6,7 +6,7 @@ pub mod large_memory;
 mod pages;
 pub mod snapshots;
 
-pub use cores::{REFILLS, ROUNDS, TURNS_OF, UNMAPS};
+pub use cores::{REFILLS, ROUNDS, TURNS_OF, UNMAPS, UNMAPS_APART};
 pub use few_pages::{ANOMALY, ATTRIBUTE, HALF_FILE, HOLE, OBJECT_60K, OBJECT_64K, ONE_DIRTY, UNALIGNED};
 pub use large_memory::{ARENAS, FORK, PROTECT, RANGES, SCATTERED, SPARSE, TINY, TURNS};
 pub use snapshots::SNAPSHOTS;
@@ -30,7 +30,7 @@ mod tests {
     fn they_are_sound() {
         for name in [ANOMALY, ATTRIBUTE, HALF_FILE, HOLE, OBJECT_60K, OBJECT_64K, ONE_DIRTY, UNALIGNED]
             .into_iter()
-            .chain([ARENAS, FORK, PROTECT, SCATTERED, SPARSE, TINY, TURNS, SNAPSHOTS, UNMAPS, REFILLS])
+            .chain([ARENAS, FORK, PROTECT, SCATTERED, SPARSE, TINY, TURNS, SNAPSHOTS, UNMAPS, UNMAPS_APART, REFILLS])
             .chain(TURNS_OF)
         {
             let report = check(&mut source(name).expect(name)).expect("no input, no failure");

@@ -1,6 +1,6 @@
 //! What changes of mappings cost on several cores, by mechanism, and what page tables on nodes of memory do.
 
-use crate::micro::{REFILLS, ROUNDS, TURNS_OF, UNMAPS};
+use crate::micro::{REFILLS, ROUNDS, TURNS_OF, UNMAPS, UNMAPS_APART};
 use crate::results::{Request, Results, Set};
 use crate::since::{counter, share};
 use crate::study::Study;
@@ -21,6 +21,7 @@ pub(crate) const STUDY: Study = Study {
                 UNMAPS,
                 NODES.iter().flat_map(|(_, m)| COUNTS_OF_NODES.map(|nodes| on_nodes(m, nodes))).collect(),
             ))
+            .chain(of(UNMAPS_APART, APART.map(|mechanism| on(MECHANISMS[mechanism].1, 16)).to_vec()))
             .chain(of(REFILLS, CEILINGS.map(ceiling).to_vec()))
             .chain(turns)
             .chain(PROGRAMS.into_iter().flat_map(|p| of(p, NODES.iter().map(|(_, m)| (*m).to_owned()).collect())))
@@ -36,12 +37,14 @@ pub(crate) const MECHANISMS: [(&str, &str); 6] = [
     ("Linux on x86, other cores idle", "since-os/pcid:other_cores=idle"),
     ("Arm", "since-os/pcid:shootdown=broadcast"),
     ("AMD INVLPGB", "since-os/pcid:shootdown=global_ids"),
-    ("LATR", "since-os/pcid:shootdown=latr"),
+    ("LATR", "since-os/pcid:shootdown=latr,latr_tick=2000"),
 ];
 /// Places of Linux, INVLPGB and LATR among them.
 pub(crate) const LINUX: usize = 1;
 pub(crate) const INVLPGB: usize = 4;
 pub(crate) const LATR: usize = 5;
+/// Mechanisms that unmap buffers whose addresses are not used again.
+const APART: [usize; 2] = [LINUX, LATR];
 /// Numbers of cores.
 pub(crate) const CORES: [u64; 4] = [2, 3, 4, 16];
 
@@ -104,6 +107,13 @@ pub(crate) fn overhead(results: &Results, program: &str, machine: &str) -> Optio
     Some(cost.cycles + cost.os_cycles)
 }
 
+/// Cycles of what drops cost, on all cores together, by the assumed prices.
+pub(crate) fn drops(machine: &MachineResult) -> u64 {
+    let priced = [("local_inval_entry", 200), ("local_inval_all", 500), ("records", 400)];
+    let drops: u64 = priced.iter().map(|(name, price)| price * flushes(machine, name)).sum();
+    drops + 2000 * machine.counts.tlb.shootdown.ipis
+}
+
 /// Entries of page tables written, and interrupts, by an unmap with the mapping before it.
 pub(crate) fn by_unmap(machine: &MachineResult) -> [f64; 2] {
     let writes = counter(machine, "table_copies", "pt_writes");
@@ -127,6 +137,20 @@ fn section(results: &Results, _: &Set, section: &mut Section) {
         let counts = ["local_inval_entry", "local_inval_all", "broadcast_inval", "records", "records_forced"];
         let counts = counts.map(|name| Cell::from(of(16).map(|m| flushes(m, name))));
         table.row(name, [&interrupts[..], &counts[..]].concat());
+    }
+    section.tables.push(table);
+
+    let mut table = Table::new("The same at addresses that are not used again, sixteen cores", "mechanism");
+    for (name, unit) in [("interrupts", "a change"), ("records", ""), ("records forced", ""), ("drops", "cycles")] {
+        table.column(name, Origin::Measured, unit);
+    }
+    for mechanism in APART {
+        let (name, machine) = MECHANISMS[mechanism];
+        let machine = results.machine(UNMAPS_APART, &on(machine, 16));
+        let counts: [fn(&MachineResult) -> u64; 3] =
+            [|m| flushes(m, "records"), |m| flushes(m, "records_forced"), drops];
+        let counts = counts.map(|count| Cell::from(machine.map(count)));
+        table.row(name, [&[Cell::from(machine.map(|m| by_unmap(m)[1]))], &counts[..]].concat());
     }
     section.tables.push(table);
 
@@ -192,7 +216,7 @@ fn section(results: &Results, _: &Set, section: &mut Section) {
     section.tables.push(table);
     section.note(
         "Assumed are all prices: an interrupt 2,000 cycles, an instruction that drops a page 200, one that drops a \
-         process 500, a broadcast 500; memory of another node takes 100 cycles more, a further copy of an entry 100. \
+         process 500, a broadcast 500, a record 400; cores have a tick each 2,000 instructions; memory of another node takes 100 cycles more, a further copy of an entry 100. \
          Remote references cost more only where memory answers them, and not a cache. The last-level cache is one for \
          all nodes, which is in favour of tables without copies. The entries of the 32 shared pages are among those of \
          the changes.",
