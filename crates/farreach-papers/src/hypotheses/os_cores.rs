@@ -167,6 +167,7 @@ mod tests {
     use super::*;
     use crate::results::{Answer, Measured, Request, Set};
     use farreach_machine::{Lab, MachineSpec, Options};
+    use farreach_types::counts::MachineResult;
     use farreach_types::papers::Verdict;
 
     type Change<'a> = &'a dyn Fn(&str, &str, &mut MachineResult);
@@ -217,6 +218,12 @@ mod tests {
         };
         assert_eq!(interrupts(100, 10), Verdict::Holds);
         assert_eq!(interrupts(100, 11), Verdict::Fails);
+        let left = |latr: u64| {
+            verdict("H-OS-33", &|_, name, machine| {
+                machine.counts.tlb.shootdown.ipis = if is(name, "latr") { latr } else { 1000 };
+            })
+        };
+        assert_eq!([292, 293, 1000].map(left), [Verdict::Holds, Verdict::NotShown, Verdict::Fails]);
         let cheaper = |whole: u64| {
             verdict("H-OS-35", &|_, name, machine| {
                 machine.cost.os_cycles = if is(name, "ceiling=33") { whole } else { 1000 };

@@ -97,7 +97,7 @@ fn sol_1_advice_holds_for_files() {
         load(&mut os, first + 3);
     }
     assert_eq!(orders(&os, [16, 48, 80]), [4, 4, 4]);
-    assert_eq!((os.counts().io_bytes, os.counts().zeroed_pages), (3 * 16 << 12, 0));
+    assert_eq!((os.counts().io_bytes, os.counts().zeroed_pages), ((3 * 16) << 12, 0));
     // A store to private memory copies a page of it; one to shared memory does not.
     store(&mut os, 18);
     store(&mut os, 50);
