@@ -62,8 +62,11 @@ fn drmemtrace(bytes: &[u8]) -> u64 {
     types.filter(|ty| matches!(ty, 10..=15 | 31 | 48 | 49)).count() as u64
 }
 
+/// A format, a trace, and how many fetches some bytes of such a trace have.
+type Given = (&'static str, Vec<u8>, fn(&[u8]) -> u64);
+
 /// Records of ChampSim with one load each, lines of Lackey, and what the writer makes of a generated stream.
-fn traces() -> [(&'static str, Vec<u8>, fn(&[u8]) -> u64); 3] {
+fn traces() -> [Given; 3] {
     let (mut records, mut lines) = (Vec::new(), String::new());
     for i in 0..60_000_u64 {
         let (pc, addr) = (0x40_0000 + 4 * (i % 5000), 0x7000_0000 + (i.wrapping_mul(0x9e37_79b9) & 0xff_fff8));
@@ -91,7 +94,7 @@ fn all_that_is_whole_before_a_cut_is_given() {
             assert_eq!(read(&bytes), (count(&plain), None), "{format}, {kind}");
             for tenth in 1..10 {
                 // In the middle of a record, and of a line.
-                let cut = bytes.len() * tenth / 10 | 1;
+                let cut = (bytes.len() * tenth / 10) | 1;
                 let (fetches, failure) = read(&bytes[..cut]);
                 let whole = count(&unpacked(kind, &bytes[..cut]));
                 assert_eq!(fetches, whole, "{format}, {kind}, cut at {cut} of {}: {failure:?}", bytes.len());
