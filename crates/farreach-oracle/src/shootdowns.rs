@@ -1,5 +1,5 @@
 //! How changes of a page table reach the TLBs of several cores (OS-SHD-1 to OS-SHD-6, OS-SHD-8 to OS-SHD-10), as lists.
-//! TLBs are large enough for all entries. Drops that wait for a tick are in [`late`].
+//! TLBs are large enough for all entries. Drops that wait for a tick are in `late`.
 //!
 //! * OL-1 A thread gets a core when it first runs, in turn. A switch to a process is one to the thread of it that ran
 //!   last; if none has run yet, nothing happens before one does. All cores but the running one are idle with
