@@ -46,7 +46,7 @@ fn presets() -> Vec<&'static str> {
 
 /// Every number that is no amount, by its path. Numbers of 0 need not be there.
 fn numbers(path: &str, value: &Value, all: &mut BTreeMap<String, u64>) {
-    const AMOUNTS: [&str; 14] = [
+    const AMOUNTS: [&str; 15] = [
         "resident",
         "table_bytes",
         "table_bytes_most",
@@ -54,6 +54,7 @@ fn numbers(path: &str, value: &Value, all: &mut BTreeMap<String, u64>) {
         "populated_never_used",
         "deferred_pages_at_most",
         "deferred_pages_at_end",
+        "held_pages_at_most",
         "partpop",
         "partpop_unused",
         "fullpop",
