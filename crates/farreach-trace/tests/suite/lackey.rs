@@ -149,7 +149,7 @@ fn what_is_cut_or_empty_is_refused() {
         ("SB 0401ab70\nSB 0401b7e7\n", "line 2: the trace ends here and has no references; Lackey"),
         ("I  1000,4\n L 10,1", "line 2: the last line, ' L 10,1', does not end"),
         ("I  1000,4\n L", "does not end"),
-        ("hello\n", "the trace begins with 'hello\\n'. Known formats: frt: "),
+        ("hello\n", "the format is not known: its first line is 'hello'; a text with a line for each reference"),
         ("\u{7f}ELF", "format is not known"),
     ] {
         let e = read(text.as_bytes()).expect_err(text).to_string();
