@@ -116,7 +116,8 @@ simulated() {
 import json, sys
 machine = json.load(open(sys.argv[1]))["machines"][0]
 os = machine["counts"]
-huge = os["superpage_faults"] + os["collapses"]
+# Faults of smaller sizes are among those of superpages.
+huge = os["collapses"] + (os["superpage_faults"] if os["largest_fault_pages"] >= 512 else 0)
 print(os["page_faults"] + os["protection_faults"], machine["memory"]["resident_bytes"] // 1024, 2048 * huge)
 PY
 }
