@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Linux against the policy `linux`: faults of programs as the kernel counts them, their memory at its peak and what of it
-# is in pages of 2 MB as smaps_rollup has them, and all three as farreach does, under the same settings of transparent
-# huge pages.
+# Linux against the policy `linux`: faults of programs as the kernel counts them, their memory at its peak and what of
+# it is in pages of 2 MB as smaps_rollup has them, and all three as farreach does, under the same settings of
+# transparent huge pages.
 #
 #   benches/linux.sh [-o FILE]
 #
