@@ -36,8 +36,7 @@ impl<E: BatchEngine> Driver<E> {
         Ok(self.engines.iter().any(|e| !e.done()))
     }
 
-    /// Simulates a whole stream. It is read ahead, so what is wrong behind the limit may be seen or not: it does not
-    /// count.
+    /// Simulates a whole stream.
     pub fn run(&mut self, source: &mut dyn Source) -> Result<(), Error> {
         let failure = loop {
             match source.next_batch() {
@@ -51,6 +50,11 @@ impl<E: BatchEngine> Driver<E> {
             }
         };
         self.finish()?;
+        self.judge(failure)
+    }
+
+    /// What the source failed with, after [`Driver::finish`]: it counts unless the limit was reached before.
+    pub fn judge(&self, failure: Option<Error>) -> Result<(), Error> {
         failure.filter(|_| !self.limit_reached()).map_or(Ok(()), Err)
     }
 

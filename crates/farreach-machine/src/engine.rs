@@ -78,8 +78,10 @@ pub(super) struct Engine {
     pub sampling: Option<Box<Sampling>>,
     /// Where its phase ends; nowhere without it.
     phase_end: u64,
-    /// Whether an operating system works by itself at times of its own.
+    /// Whether an operating system or a design works by itself at times of its own.
     timed: bool,
+    /// When the next of the designs does something by itself.
+    designs_due: u64,
     /// Where the loop must stop next: where the phase ends, or such work is due.
     boundary: u64,
     /// The designs see nothing now.
@@ -105,6 +107,7 @@ impl Engine {
         let opaque = (0..instances.len()).filter(|&i| instances[i].each().any(|(tlb, _)| tlb.opaque()));
         let audit = Audit::new(opaque.fold(0, |mask, design| mask | 1 << design));
         let fetches = Fetches::new(&mut instances);
+        let designs_due = instances.iter_mut().map(TlbInstance::due).min().unwrap_or(u64::MAX);
         let mask = |those: &dyn Fn(&Group) -> bool| groups.iter().filter(|g| those(g)).fold(0, |m, g| m | g.mask());
         Engine {
             full: mask(&|_| true),
@@ -112,7 +115,8 @@ impl Engine {
             ordered,
             audit,
             filter: Filter::new(instances.len(), groups.len()),
-            timed: groups.iter().any(|g| g.os.keeps_time()) || instances.iter_mut().any(|i| i.due() < u64::MAX),
+            timed: groups.iter().any(|g| g.os.keeps_time()) || designs_due < u64::MAX,
+            designs_due,
             readers: mask(&|g| g.os.reads_counters() || g.os.counts_walks()),
             lifetimes: instances.iter().any(|instance| instance.walks).then(|| RegionLifetimes::new(instances.len())),
             groups,

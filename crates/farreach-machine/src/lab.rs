@@ -127,6 +127,15 @@ impl Lab {
         self.driver.limit_reached()
     }
 
+    /// What the source failed with, if it did, after [`Lab::finish`]. A source is read ahead of the machines, so what is
+    /// wrong behind the limit may have been seen or not: it does not count.
+    ///
+    /// # Errors
+    /// The failure, if more was wanted.
+    pub fn judge(&self, failure: Option<Error>) -> Result<(), Error> {
+        self.driver.judge(failure)
+    }
+
     /// Simulates one batch, which may be given away or lent; false: the limit is reached, further batches would be
     /// ignored. With [`Options::threads`] also if an engine has given up: [`Lab::finish`] says why.
     ///

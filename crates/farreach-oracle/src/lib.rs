@@ -34,8 +34,8 @@
 //! Where the specification is open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs`, `run.rs`,
 //! `program.rs`, `frames.rs`, `paging.rs`, `segments.rs`, `huge.rs`, `linux.rs`, `eager.rs`, `policies.rs`,
 //! `tables.rs`, `utopia.rs`, `coalesce.rs`, `midgard.rs`, `sll.rs`, `perforated.rs`, `belady.rs`, `hosts.rs`,
-//! `guest.rs`, `shootdowns.rs`, `nodes.rs`, `reservations.rs` and its parts, `since_os.rs` and its parts, and those in `since`
-//! state the choices (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`, `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`, `OE-n`,
+//! `guest.rs`, `shootdowns.rs`, `nodes.rs`, `reservations.rs` and its parts, `since_os.rs` and its parts, and those in
+//! `since` state the choices (`OT-n`, `OM-n`, `OQ-n`, `OO-n`, `OF-n`, `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`, `OE-n`,
 //! `OB-n`, `OW-n`, `OU-n`, `OC-n`, `OV-n`, `OY-n`, `OX-n`, `OA-n`, `OI-n`, `OZ-n`, `OJ-n`, `OK-n`, `ON-n`, `OL-n`,
 //! `OND-n`).
 //! Look there first when implementation and oracle differ.

@@ -100,31 +100,19 @@ impl Stream for Box<dyn Source + Send> {
     }
 }
 
-/// What was read, and an error of the stream, which counts if more was wanted: streams are read ahead.
-pub struct Driven {
-    pub so_far: Progress,
-    failure: Option<farreach::Error>,
-}
-
-impl Driven {
-    /// To be called once all that was read is simulated.
-    pub fn unless(&mut self, limit_reached: bool) -> farreach::Result<()> {
-        self.failure.take().filter(|_| !limit_reached).map_or(Ok(()), Err)
-    }
-}
-
-/// Gives every batch to `feed`, which says whether it wants more and how far it is.
+/// Gives every batch to `feed`, which says whether it wants more and how far it is. Returns how far it came, and what the
+/// stream failed with: streams are read ahead, so whether that counts is known later (`Lab::judge`).
 pub fn drive(
     stream: &mut dyn Stream,
     lookout: &mut Lookout,
     mut feed: impl FnMut(Batch) -> farreach::Result<(bool, Progress)>,
-) -> Result<Driven, Stop> {
+) -> Result<(Progress, Option<farreach::Error>), Stop> {
     let mut so_far = Progress::default();
     loop {
         let batch = match stream.next(lookout, so_far) {
             Ok(Some(batch)) => batch,
             Ok(None) => break,
-            Err(Stop::Failed(failure)) => return Ok(Driven { so_far, failure: Some(failure) }),
+            Err(Stop::Failed(failure)) => return Ok((so_far, Some(failure))),
             Err(stop) => return Err(stop),
         };
         let (more, progress) = feed(batch)?;
@@ -133,5 +121,5 @@ pub fn drive(
             break;
         }
     }
-    Ok(Driven { so_far, failure: None })
+    Ok((so_far, None))
 }

@@ -76,17 +76,17 @@ pub fn run(
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
         let mut live = program.start()?;
-        let mut driven = drive(&mut live, &mut lookout, |batch| {
+        let (so_far, failed) = drive(&mut live, &mut lookout, |batch| {
             let batch = cutter.apply(batch)?;
             let batch = relocator.as_mut().map_or(Ok(None), |r| r.apply(&batch).map(Some))?.unwrap_or(batch);
             Ok((lab.feed(batch)?, lab.progress()))
         })?;
         let status = live.finish();
         lab.finish()?;
-        driven.unless(lab.limit_reached())?;
+        lab.judge(failed)?;
         let limited = |stop| if lab.limit_reached() { Ok((0, Vec::new())) } else { Err(stop) };
         let (status, limits) = status.or_else(limited)?;
-        lookout.end(driven.so_far)?;
+        lookout.end(so_far)?;
         cutter.end()?;
         let mut result = lab.result(label, None);
         result.workload.limits = limits;
@@ -111,10 +111,10 @@ pub fn pagesize_of_command(
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
         let mut live = program.start()?;
-        let mut driven = drive(&mut live, &mut lookout, |batch| study.feed(batch))?;
+        let (so_far, failed) = drive(&mut live, &mut lookout, |batch| study.feed(batch))?;
         let (status, limits) = live.finish()?;
-        driven.unless(study.limit_reached()?)?;
-        lookout.end(driven.so_far)?;
+        study.judge(failed)?;
+        lookout.end(so_far)?;
         Ok((study.result(label, limits)?, status))
     });
     result.map_err(|stop: Stop| stop.raise(py))

@@ -132,14 +132,14 @@ pub fn simulate(
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
         let mut stream = source.open()?;
-        let mut driven = drive(&mut *stream, &mut lookout, |batch| {
+        let (so_far, failed) = drive(&mut *stream, &mut lookout, |batch| {
             let batch = cutter.apply(batch).map_err(|error| error.of_stream(label))?;
             let batch = relocator.as_mut().map_or(Ok(None), |r| r.apply(&batch).map(Some))?.unwrap_or(batch);
             Ok((lab.feed(batch).map_err(|error| error.of_stream(label))?, lab.progress()))
         })?;
         lab.finish().map_err(|error| error.of_stream(label))?;
-        driven.unless(lab.limit_reached())?;
-        lookout.end(driven.so_far)?;
+        lab.judge(failed)?;
+        lookout.end(so_far)?;
         cutter.end().map_err(|error| error.of_stream(label))?;
         let mut result = lab.result(label, None);
         result.workload.piece = cutter.used();
@@ -189,10 +189,10 @@ impl Study {
         Ok((more || beside, self.pages.progress()))
     }
 
-    /// Whether the limit was reached. Nothing can be fed after it.
-    pub fn limit_reached(&mut self) -> farreach::Result<bool> {
+    /// What the stream failed with counts unless the limit was reached before. Nothing can be fed after it.
+    pub fn judge(&mut self, failed: Option<farreach::Error>) -> farreach::Result<()> {
         self.pages.finish()?;
-        Ok(self.pages.limit_reached())
+        self.pages.judge(failed)
     }
 
     /// `limits`: those of the recorder that the program met.
@@ -226,9 +226,9 @@ pub fn pagesize(
     let mut lookout = Lookout::new(settings.progress, failure);
     let result = py.detach(|| {
         let mut stream = source.open()?;
-        let mut driven = drive(&mut *stream, &mut lookout, |batch| study.feed(batch))?;
-        driven.unless(study.limit_reached()?)?;
-        lookout.end(driven.so_far)?;
+        let (so_far, failed) = drive(&mut *stream, &mut lookout, |batch| study.feed(batch))?;
+        study.judge(failed)?;
+        lookout.end(so_far)?;
         Ok(study.result(label, Vec::new())?)
     });
     result.map_err(|stop: Stop| stop.raise(py))

@@ -115,9 +115,7 @@ impl Pass {
                     let driven = self.drive(&mut watch, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
                     lab.finish()?;
                     let Some((cutter, failure)) = driven else { return Ok(None) };
-                    if let Some(error) = failure.filter(|_| !lab.limit_reached()) {
-                        return Err(error);
-                    }
+                    lab.judge(failure)?;
                     if !lab.again()? {
                         break cutter;
                     }
@@ -140,9 +138,7 @@ impl Pass {
                 let driven = self.drive(&mut watch, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
                 lab.finish()?;
                 let Some((cutter, failure)) = driven else { return Ok(None) };
-                if let Some(error) = failure.filter(|_| !lab.limit_reached()) {
-                    return Err(error);
-                }
+                lab.judge(failure)?;
                 cutter.end()?;
                 let mut result = lab.result(&self.label, None, Vec::new());
                 result.workload.piece = cutter.used();

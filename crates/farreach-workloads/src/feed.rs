@@ -6,9 +6,7 @@ use farreach_live::{Exit, Options, Recorder, Report, Watch};
 use farreach_trace::{self as trace, Arrival, Pipe, frt};
 use farreach_types::event::{Batch, Guest, Op, Source};
 use farreach_types::{Error, Result, bail};
-use std::cell::RefCell;
 use std::ffi::OsString;
-use std::rc::Rc;
 use std::time::Duration;
 
 /// Longest wait for a pipe between two checks for signals.
@@ -87,27 +85,10 @@ pub fn check(file: &str, format: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// What a source failed with, kept until it is known whether anybody wanted what comes after it. A source is read
-/// ahead of the machines, so an error behind the limit may come or not; it must not decide.
-#[derive(Clone, Default)]
-pub struct Failure(Rc<RefCell<Option<Error>>>);
-
-impl Failure {
-    /// To be called once all that was read is simulated. `limit_reached`: that was all that was wanted.
-    ///
-    /// # Errors
-    /// That of the source, if more was wanted.
-    pub fn unless(&self, limit_reached: bool) -> Result<()> {
-        self.0.take().filter(|_| !limit_reached).map_or(Ok(()), Err)
-    }
-}
-
 /// A trace, or the kernel that `workload:NAME` names, before it is read.
 pub struct Stored {
     origin: Origin,
     signals: Watch,
-    /// Where an error goes, if not to the caller at once.
-    failure: Option<Failure>,
     /// What was read to see what it is.
     first: Option<Next>,
     references: Option<u64>,
@@ -123,7 +104,7 @@ impl Stored {
         let origin = Origin::open(file, format)?;
         // Only farreach's own traces have their length in an index.
         let references = frt::reader::read_index(file).ok().map(|(_, totals)| totals.references());
-        Ok(Stored { origin, signals, failure: None, first: None, references })
+        Ok(Stored { origin, signals, first: None, references })
     }
 
     /// Opens several, which take turns of `slice` instructions on one machine.
@@ -139,7 +120,7 @@ impl Stored {
         let sources = files.iter().map(open).collect::<Result<_>>()?;
         let origin = Origin::Here(Box::new(trace::Interleaved::new(sources, slice)));
         let references = files.iter().map(|file| Some(frt::reader::read_index(file).ok()?.1.references())).sum();
-        Ok(Stored { origin, signals, failure: None, first: None, references })
+        Ok(Stored { origin, signals, first: None, references })
     }
 
     /// Whether it is the trace of a whole system, as its first event says.
@@ -156,11 +137,6 @@ impl Stored {
         Ok(is_it)
     }
 
-    /// An error of the source ends it, and is kept here.
-    pub fn keep_failure(&mut self) -> Failure {
-        self.failure.get_or_insert_default().clone()
-    }
-
     /// Gives every batch to `each`, which returns whether it wants more and its progress. Returns what ended it early,
     /// if anything did: the result is that of the batches so far.
     ///
@@ -168,21 +144,36 @@ impl Stored {
     /// As of the reader, and those of `each`.
     pub fn feed<P, E: From<Error>>(
         self,
-        mut each: impl FnMut(Batch) -> Result<(bool, P), E>,
+        each: impl FnMut(Batch) -> Result<(bool, P), E>,
         listen: &mut dyn FnMut(Event<P>),
     ) -> Result<Option<Early>, E> {
-        let Stored { mut origin, signals, failure, mut first, references } = self;
+        let (early, failure) = self.feed_all(each, listen)?;
+        failure.map_or(Ok(early), |failure| Err(failure.into()))
+    }
+
+    /// As [`Stored::feed`], but an error of the reader ends it as the end of the trace does, and comes too: who reads
+    /// ahead knows later whether it counts.
+    ///
+    /// # Errors
+    /// Those of `each`.
+    pub fn feed_all<P, E: From<Error>>(
+        self,
+        mut each: impl FnMut(Batch) -> Result<(bool, P), E>,
+        listen: &mut dyn FnMut(Event<P>),
+    ) -> Result<(Option<Early>, Option<Error>), E> {
+        let Stored { mut origin, signals, mut first, references } = self;
+        let mut failure = None;
         let mut memory = MemoryLook::default();
         listen(Event::Begins { references });
         let early = loop {
             let next = match first.take() {
                 Some(first) => first,
-                None => match (origin.next(&signals), &failure) {
-                    (Err(e), Some(Failure(kept))) => {
-                        kept.replace(Some(e));
+                None => match origin.next(&signals) {
+                    Ok(next) => next,
+                    Err(e) => {
+                        failure = Some(e);
                         break None;
                     }
-                    (next, _) => next?,
                 },
             };
             match next {
@@ -201,7 +192,7 @@ impl Stored {
             }
         };
         listen(Event::Ends);
-        Ok(early)
+        Ok((early, failure))
     }
 }
 

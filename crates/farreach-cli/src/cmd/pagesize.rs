@@ -154,13 +154,12 @@ pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
     let mut study = Study::new(&args, machines)?;
     if args.command.is_empty() {
         let file = args.file.as_deref().ok_or_else(|| anyhow!("a trace or a command is needed"))?;
-        let mut trace =
-            Stored::open(file, args.format.spec()?.as_deref()).map_err(|error| of_stream(error.into(), file))?;
-        let failure = trace.keep_failure();
-        let early = trace.feed(|batch| study.feed(batch), &mut feed::shows(args.piece.limit));
-        let early = early.map_err(|error| of_stream(error, file))?;
+        let of_file = |error: farreach_types::Error| of_stream(error.into(), file);
+        let trace = Stored::open(file, args.format.spec()?.as_deref()).map_err(of_file)?;
+        let fed = trace.feed_all(|batch| study.feed(batch), &mut feed::shows(args.piece.limit));
+        let (early, failure) = fed.map_err(|error| of_stream(error, file))?;
         study.pages.finish()?;
-        failure.unless(study.pages.limit_reached()).map_err(|error| of_stream(error.into(), file))?;
+        study.pages.judge(failure).map_err(of_file)?;
         let limited = study.emit(&args, file, early.as_ref(), None)?;
         return Ok(early.filter(|_| !limited).map_or(ExitCode::SUCCESS, |early| status(&early, 1)));
     }

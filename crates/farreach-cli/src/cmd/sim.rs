@@ -86,14 +86,13 @@ fn simulate(args: SimArgs, label: &str) -> Result<ExitCode> {
     let (cutter, alignment, early) = loop {
         let mut cutter = args.lab.cutter(args.from.from.as_ref());
         let mut alignment = args.lab.alignment()?;
-        let mut trace = trace.take().map_or_else(open, Ok)?;
-        let failure = trace.keep_failure();
-        let early = trace.feed(
+        let trace = trace.take().map_or_else(open, Ok)?;
+        let (early, failure) = trace.feed_all(
             |batch| anyhow::Ok((lab.feed(alignment.apply(cutter.apply(batch)?)?)?, lab.progress())),
             &mut feed::shows(args.lab.limit()),
         )?;
         let early = early::finish(early, |cuts| lab.finish_or_cut(cuts))?;
-        failure.unless(lab.limit_reached())?;
+        lab.judge(failure)?;
         if let Some(early) = early.as_ref().filter(|_| lab.is_learning()) {
             note("the first of two passes did not end, so there is no result");
             return Ok(status(early, 1));

@@ -89,13 +89,16 @@ impl Engine {
         for g in 0..self.groups.len() {
             self.work_until(g, now);
         }
-        self.designs_until(now);
+        if self.designs_due <= now {
+            self.designs_until(now);
+        }
         self.set_boundary();
     }
 
     /// An operating system does its work that is due by then.
     pub(super) fn work_until(&mut self, g: usize, now: u64) {
         let Group { os, memory_profile, .. } = &mut self.groups[g];
+        os.note_time(now);
         if os.due() <= now {
             memory_profile.before(self.tally.clock(), os);
             os.advance(now);
@@ -104,6 +107,7 @@ impl Engine {
     }
 
     /// Designs do what they do at times of their own (OS-SHD-10).
+    #[cold]
     fn designs_until(&mut self, now: u64) {
         for (design, instance) in self.instances.iter_mut().enumerate() {
             let unfiltered = self.filter.report(instance.order);
@@ -120,13 +124,13 @@ impl Engine {
                 self.filter.unfilter(current, design, instance.order);
             }
         }
+        self.designs_due = self.instances.iter_mut().map(TlbInstance::due).min().unwrap_or(u64::MAX);
     }
 
     /// Where the loop must stop next.
     pub(super) fn set_boundary(&mut self) {
         let systems = self.groups.iter().map(|g| g.os.due()).min().unwrap_or(u64::MAX);
-        let designs = self.instances.iter_mut().map(TlbInstance::due).min().unwrap_or(u64::MAX);
-        self.boundary = self.phase_end.min(systems).min(designs);
+        self.boundary = self.phase_end.min(systems).min(self.designs_due);
     }
 
     pub(super) fn op(&mut self, compiled: &mut Compiled, asid: Asid, op: &Op) -> Result<(), String> {

@@ -400,6 +400,7 @@ impl LineEngine {
         if let Some(lifetimes) = &mut self.lifetimes {
             lifetimes.op(asid, op, self.tally.time());
         }
+        self.os.note_time(self.tally.limit_count());
         self.os.apply(asid, op);
         if let Some(refusal) = self.os.refusal() {
             let machine = self.instances.first().map_or("", |instance| &instance.name);

@@ -86,6 +86,14 @@ impl PageLab {
         self.driver.finish()
     }
 
+    /// As [`Lab::judge`](crate::Lab::judge).
+    ///
+    /// # Errors
+    /// The failure, if more was wanted.
+    pub fn judge(&self, failure: Option<Error>) -> Result<(), Error> {
+        self.driver.judge(failure)
+    }
+
     /// Takes one batch, given away or lent; false: the limit is reached, further batches would be ignored. With
     /// [`Options::threads`] also if an engine has given up: [`PageLab::finish`] says why.
     ///

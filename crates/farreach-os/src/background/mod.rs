@@ -46,10 +46,10 @@ impl Os {
         self.due
     }
 
-    /// It is this late when the next event happens. Work that is due is not done.
+    /// It is this late when the next event happens, or later. Work that is due is not done.
     #[inline]
     pub fn note_time(&mut self, now: u64) {
-        self.time_of_event = now;
+        self.time_of_event = self.time_of_event.max(now);
     }
 
     /// The time on its clock when the programs have run for this long.

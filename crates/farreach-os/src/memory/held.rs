@@ -10,8 +10,8 @@ pub(crate) const UNMAP_HOLD: Key = Key {
     name: "unmap_hold",
     default: "0",
     allowed: Allowed::Int { min: 0, max: 1 << 60 },
-    about: "instructions for which frames stay taken after munmap, so that no entry of a TLB that is dropped late names \
-            a frame with other contents (OS-SHD-10); 0: none",
+    about: "instructions for which frames stay taken after munmap, so that no entry of a TLB that is dropped late \
+            names a frame with other contents (OS-SHD-10); 0: none",
 };
 
 /// See the module.

@@ -95,10 +95,11 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: STUDY,
         judge: |results, _| {
             tally([program(UNMAPS_APART)].iter(), |p| {
-                let of = |mechanism: usize| results.machine(&p.name, &on(MECHANISMS[mechanism].1, 16));
-                let (linux, latr) = (of(LINUX)?, of(LATR)?);
-                let left = share(drops(latr), drops(linux));
-                let (records, forced) = (flushes(latr, "records"), flushes(latr, "records_forced"));
+                let machine = |mechanism: usize| on(MECHANISMS[mechanism].1, 16);
+                let of = |mechanism| results.machine(&p.name, &machine(mechanism));
+                let cycles = |mechanism| Some(drops(of(mechanism)?, &machine(mechanism)));
+                let left = share(cycles(LATR)?, cycles(LINUX)?);
+                let [records, forced] = [flushes(of(LATR)?, "records"), flushes(of(LATR)?, "records_forced")];
                 let text = format!("{} of the cycles; {records} records, {forced} of them at once", percent(left));
                 Some((reached(left <= 29.2, left < 100.0), text))
             })

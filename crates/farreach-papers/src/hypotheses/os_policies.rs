@@ -15,6 +15,11 @@ fn os<'a>(results: &'a Results, program: &str, name: &str) -> Option<&'a OsCount
     Some(&results.machine(program, &machine(policy(name), 0))?.counts.os)
 }
 
+/// Bytes in fresh memory.
+fn resident(results: &Results, program: &str, name: &str) -> Option<f64> {
+    Some(results.machine(program, &machine(policy(name), 0))?.memory.resident_bytes as f64)
+}
+
 pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-OS-2",
@@ -56,8 +61,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         judge: |results, set| {
             tally(few(set), |p| {
                 let misses = |name| results.misses(&p.name, &machine(policy(name), 0));
-                let resident =
-                    |name| Some(results.machine(&p.name, &machine(policy(name), 0))?.memory.resident_bytes as f64);
+                let resident = |name| resident(results, &p.name, name);
                 let [base, own, huge] = [resident("linux never")?, resident("quicksilver")?, resident("linux 2M")?];
                 let (ours, theirs, all) = (misses("quicksilver")?, misses("linux 2M")?, misses("linux never")?);
                 let text = format!(
@@ -134,8 +138,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: STUDY,
         judge: |results, set| {
             tally(few(set), |p| {
-                let resident =
-                    |name| Some(results.machine(&p.name, &machine(policy(name), 0))?.memory.resident_bytes as f64);
+                let resident = |name| resident(results, &p.name, name);
                 let more = resident("ingens")? / resident("linux never")?.max(1.0);
                 let of = |name| time(results, &p.name, name).map(|time| time as f64);
                 let (base, all, some) = (of("linux never")?, of("linux 2M")?, of("ingens")?);
@@ -174,11 +177,11 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             tally(few(set), |p| {
                 let of = |name| time(results, &p.name, name).map(|time| time as f64);
                 let left = of("trident")? / of("thp of 2015")?;
-                let resident = results.machine(&p.name, &machine(policy("trident"), 0))?.memory.resident_bytes;
+                let megabytes = (resident(results, &p.name, "trident")? / 2.0_f64.powi(20)).floor();
                 // No page of 1 GB fits.
-                let is_small = resident < 1 << 30;
+                let is_small = megabytes < 1024.0;
                 let outcome = if is_small { Outcome::Silent } else { reached(left <= 0.85, left < 1.0) };
-                Some((outcome, format!("{} of the time, {} MB", percent(100.0 * left), resident >> 20)))
+                Some((outcome, format!("{} of the time, {megabytes} MB", percent(100.0 * left))))
             })
             .most()
         },

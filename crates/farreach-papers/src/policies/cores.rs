@@ -4,6 +4,8 @@ use crate::micro::{REFILLS, ROUNDS, TURNS_OF, UNMAPS, UNMAPS_APART};
 use crate::results::{Request, Results, Set};
 use crate::since::{counter, share};
 use crate::study::Study;
+use farreach_cost::cycles::shootdown_cycles;
+use farreach_machine::MachineSpec;
 use farreach_types::counts::MachineResult;
 use farreach_types::papers::{Cell, Origin, Section, Table};
 
@@ -107,11 +109,10 @@ pub(crate) fn overhead(results: &Results, program: &str, machine: &str) -> Optio
     Some(cost.cycles + cost.os_cycles)
 }
 
-/// Cycles of what drops cost, on all cores together, by the assumed prices.
-pub(crate) fn drops(machine: &MachineResult) -> u64 {
-    let priced = [("local_inval_entry", 200), ("local_inval_all", 500), ("records", 400)];
-    let drops: u64 = priced.iter().map(|(name, price)| price * flushes(machine, name)).sum();
-    drops + 2000 * machine.counts.tlb.shootdown.ipis
+/// Cycles of what drops cost, on all cores together, by the prices of this machine.
+pub(crate) fn drops(result: &MachineResult, machine: &str) -> u64 {
+    let spec = MachineSpec::parse(machine, 0).expect("a machine of the study");
+    shootdown_cycles(&result.counts.tlb, &spec.params)
 }
 
 /// Entries of page tables written, and interrupts, by an unmap with the mapping before it.
@@ -146,11 +147,12 @@ fn section(results: &Results, _: &Set, section: &mut Section) {
     }
     for mechanism in APART {
         let (name, machine) = MECHANISMS[mechanism];
-        let machine = results.machine(UNMAPS_APART, &on(machine, 16));
-        let counts: [fn(&MachineResult) -> u64; 3] =
-            [|m| flushes(m, "records"), |m| flushes(m, "records_forced"), drops];
-        let counts = counts.map(|count| Cell::from(machine.map(count)));
-        table.row(name, [&[Cell::from(machine.map(|m| by_unmap(m)[1]))], &counts[..]].concat());
+        let machine = on(machine, 16);
+        let result = results.machine(UNMAPS_APART, &machine);
+        let of = |name| Cell::from(result.map(|m| flushes(m, name)));
+        let interrupts = Cell::from(result.map(|m| by_unmap(m)[1]));
+        let cycles = Cell::from(result.map(|m| drops(m, &machine)));
+        table.row(name, vec![interrupts, of("records"), of("records_forced"), cycles]);
     }
     section.tables.push(table);
 
@@ -216,8 +218,8 @@ fn section(results: &Results, _: &Set, section: &mut Section) {
     section.tables.push(table);
     section.note(
         "Assumed are all prices: an interrupt 2,000 cycles, an instruction that drops a page 200, one that drops a \
-         process 500, a broadcast 500, a record 400; cores have a tick each 2,000 instructions; memory of another node takes 100 cycles more, a further copy of an entry 100. \
-         Remote references cost more only where memory answers them, and not a cache. The last-level cache is one for \
+         process 500, a broadcast 500, a record 400; memory of another node takes 100 cycles more, a further copy of an \
+         entry 100. With LATR cores have a tick each 2,000 instructions. Remote references cost more only where memory answers them, and not a cache. The last-level cache is one for \
          all nodes, which is in favour of tables without copies. The entries of the 32 shared pages are among those of \
          the changes.",
     );

@@ -12,12 +12,11 @@ mod late;
 #[cfg(test)]
 mod tests;
 
-pub(super) use late::{CROWDED, LATE, REUSED};
-
 use crate::tlb::contract::FlushRequest;
 use crate::tlb::parts::additions::Counter;
 use farreach_types::addr::{Asid, VpnRange};
 use farreach_types::params::{Allowed, Key, Params};
+pub(super) use late::{CROWDED, LATE, REUSED};
 
 /// SHD.
 pub const SHOOTDOWN: Key = Key {
@@ -25,7 +24,8 @@ pub const SHOOTDOWN: Key = Key {
     default: NAMES[0],
     allowed: Allowed::OneOf(&NAMES),
     about: "how changes of mappings reach TLBs: interrupts to all cores with entries; Linux' generations and process \
-            ids on x86; broadcast instructions (Arm); broadcast for processes of many cores (AMD); at the next tick of each core (LATR)",
+            ids on x86; broadcast instructions (Arm); broadcast for processes of many cores (AMD); at the next tick of \
+            each core (LATR)",
 };
 
 /// Assumed.
