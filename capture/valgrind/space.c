@@ -172,6 +172,8 @@ static void brk_changed(Addr now)
    heap_end = end;
 }
 
+#define MADV_COLLAPSE_ 25
+
 static void advised(Addr start, SizeT len, UWord advice)
 {
    enum fr_advice what;
@@ -190,6 +192,9 @@ static void advised(Addr start, SizeT len, UWord advice)
          break;
       case 15:
          what = FR_NOHUGEPAGE;
+         break;
+      case MADV_COLLAPSE_: /* whether this kernel can is no matter */
+         what = FR_COLLAPSE;
          break;
       case 10: case 18: /* DONTFORK, WIPEONFORK */
          proc_maps_children_differ();
@@ -272,7 +277,7 @@ void space_syscall(UInt number, UWord* args, SysRes result)
          protect(args[0], args[1], args[2], result);
          return;
       case __NR_madvise:
-         if (args[1] && (!sr_isError(result) || sr_Err(result) == VKI_ENOMEM))
+         if (args[1] && (!sr_isError(result) || sr_Err(result) == VKI_ENOMEM || args[2] == MADV_COLLAPSE_))
             advised(args[0], args[1], args[2]);
          return;
       default:

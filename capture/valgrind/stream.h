@@ -173,7 +173,7 @@ enum fr_limit {
    FR_LIMIT_RECORD           /* text: what the record has otherwise than the program */
 };
 
-enum fr_advice { FR_DONTNEED, FR_HUGEPAGE, FR_NOHUGEPAGE, FR_WILLNEED, FR_POPULATE };
+enum fr_advice { FR_DONTNEED, FR_HUGEPAGE, FR_NOHUGEPAGE, FR_WILLNEED, FR_POPULATE, FR_COLLAPSE };
 
 /* What the writer adds up on its own, block by block as they run, and the reader adds up from the words it received. */
 #define FR_TALLY(instrs, loads, stores) \

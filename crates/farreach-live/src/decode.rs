@@ -261,6 +261,7 @@ impl Decoder {
                     2 => Advice::NoHugePage,
                     3 => Advice::WillNeed,
                     4 => Advice::Populate,
+                    5 => Advice::Collapse,
                     other => return Err(format!("unknown advice {other}")),
                 };
                 Op::Advise { start, len, advice }

@@ -285,7 +285,7 @@ impl Model for PlainEager {
                 Advice::DontNeed => self.paging.programs.discard(process, pages(*start, *len)),
                 Advice::HugePage => self.paging.programs.advise(process, pages(*start, *len), true),
                 Advice::NoHugePage => self.paging.programs.advise(process, pages(*start, *len), false),
-                Advice::WillNeed | Advice::Populate => {}
+                Advice::WillNeed | Advice::Populate | Advice::Collapse => {}
             },
             Op::Fork { child } => self.paging.fork(process, child.0),
             Op::End(_) => self.paging.programs.end(process),

@@ -148,7 +148,7 @@ pub(crate) trait System {
                 self.advised(process, range);
             }
             Advice::NoHugePage => self.memory().programs.advise(process, range, false),
-            Advice::WillNeed => {}
+            Advice::WillNeed | Advice::Collapse => {}
             Advice::Populate => self.populate(process, range),
         }
     }

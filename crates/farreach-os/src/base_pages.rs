@@ -55,6 +55,8 @@ pub(super) enum Step {
     Populate(VpnRange),
     /// madvise(HUGEPAGE) or madvise(NOHUGEPAGE).
     Huge(VpnRange, HugeAdvice),
+    /// madvise(COLLAPSE).
+    Collapse(VpnRange),
 }
 
 impl Piece {
@@ -106,6 +108,7 @@ pub(super) fn in_4k_pages(op: &Op) -> Option<Step> {
         Op::Advise { start, len, advice: Advice::Populate } => Step::Populate(range(*start, *len)),
         Op::Advise { start, len, advice: Advice::HugePage } => Step::Huge(range(*start, *len), HugeAdvice::Huge),
         Op::Advise { start, len, advice: Advice::NoHugePage } => Step::Huge(range(*start, *len), HugeAdvice::NoHuge),
+        Op::Advise { start, len, advice: Advice::Collapse } => Step::Collapse(range(*start, *len)),
         _ => return None,
     })
 }
@@ -151,6 +154,10 @@ impl Parts {
                 steps.push(Step::Huge(self.whole(range, k), huge));
                 Vec::new()
             }
+            Some(Step::Collapse(range)) => {
+                steps.push(Step::Collapse(cover(range, k)));
+                Vec::new()
+            }
             None => Vec::new(),
         };
         let pages: BTreeSet<Vpn> = touched.into_iter().flat_map(|range| self.shared(range, k)).collect();
@@ -161,6 +168,7 @@ impl Parts {
             | Step::Protect(range, _)
             | Step::Discard(range)
             | Step::Populate(range)
+            | Step::Collapse(range)
             | Step::Huge(range, _) => range.pages > 0,
             Step::Remap(..) => true,
         });

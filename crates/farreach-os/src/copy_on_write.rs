@@ -14,6 +14,9 @@ impl Os {
     pub(crate) fn copy_on_write(&mut self, asid: Asid, vpn: Vpn) -> Result<(), OutOfMemory> {
         self.memory.counts.protection_faults += 1;
         let region = self.region(asid, vpn);
+        if self.is_zeros(asid, vpn) {
+            return self.replace_zeros(asid, vpn, &region);
+        }
         let pages = self.pages_to_copy(asid, vpn).and(region.range);
         if pages.pages == 1 && self.own_superpage(asid, vpn, &region) {
             return Ok(());
@@ -53,7 +56,7 @@ impl Os {
         let order = table.get(vpn).expect("only mapped pages are copied").order;
         let group = VpnRange { start: vpn.align_down(order.into()), pages: 1 << order };
         let alone = |page: Vpn| table.get(page).is_some_and(|e| e.cow) && !self.is_shared(asid, page, region);
-        if order == 0 || !self.placement.reuses_superpages() || !group.iter().all(alone) {
+        if order == 0 || !self.placement.reuses_superpages(order) || !group.iter().all(alone) {
             return false;
         }
         let table = &mut self.spaces[asid.0 as usize].table;

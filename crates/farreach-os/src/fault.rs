@@ -1,6 +1,7 @@
 //! Serving references: finds the page table entry of a page and serves the faults that this takes.
 
 use crate::contract::{OutOfMemory, Touched, Unserved};
+use crate::frames::numbers;
 use crate::labels;
 use crate::object::{ObjectId, ObjectKind};
 use crate::os::Os;
@@ -90,7 +91,7 @@ impl Os {
         if self.notes_access(&before) {
             self.set_accessed(asid, vpn);
         }
-        if !before.touched {
+        if !before.touched && !numbers::is_zeros(before.pfn) {
             self.touched_pages += 1;
             self.memory.touch(before.pfn);
         }
@@ -177,6 +178,9 @@ impl Os {
                 if brought_in.is_err() {
                     return;
                 }
+                if self.is_zeros(asid, vpn) {
+                    continue;
+                }
                 let entry = self.spaces[asid.0 as usize].table.update(vpn, |entry| {
                     entry.populated = true;
                     *entry
@@ -198,7 +202,10 @@ impl Os {
             self.spaces[asid.0 as usize].table.update(vpn, |entry| entry.populated = false);
             return Ok(());
         }
-        if self.superpage_fault(asid, vpn, &region) || self.map_full(asid, vpn, &region, kind) {
+        if self.zeros_fault(asid, vpn, &region, kind)
+            || self.superpage_fault(asid, vpn, &region)
+            || self.map_full(asid, vpn, &region, kind)
+        {
             self.daemons_see_fault(asid, vpn, &region);
             return Ok(());
         }
@@ -260,7 +267,7 @@ impl Os {
     }
 
     /// The frame of an object page, made busy: the frame it has, the frame reserved for it (T94-45), or a new one.
-    fn object_frame(&mut self, request: FrameRequest) -> Result<Pfn, OutOfMemory> {
+    pub(crate) fn object_frame(&mut self, request: FrameRequest) -> Result<Pfn, OutOfMemory> {
         let FrameRequest { vpn, object, page, .. } = request;
         if let Some((pfn, was_reserved)) = self.memory.claim(object, page) {
             if was_reserved {

@@ -44,23 +44,28 @@ impl Os {
                 self.memory.counts.superpage_fallbacks += 1;
                 continue;
             };
-            let cow = self.is_private_file(region);
-            let attr = attributes(region.prot, cow);
-            let entry = Entry { label: region.label, attr, cow, order, present: true, ..Entry::default() };
             let object = self.memory.objects.get_mut(region.object);
             if !object.private {
                 object.superpages.insert(page, order);
             }
-            for part in self.fill_group(asid, group, region) {
-                let pfn = Pfn(base.0 + (part.range.start.0 - group.start.0));
-                self.memory.fill_run(part.object, part.first_page, pfn, part.range.pages);
-                self.count_read(part.object, part.range.pages);
-                self.map_run(asid, part.range, Entry { pfn, label: part.label, populated: true, ..entry });
-            }
-            self.superpage_came(asid, vpn, group);
+            self.map_superpage(asid, vpn, group, region, base);
             return true;
         }
         false
+    }
+
+    /// Fills and maps a group without pages as one superpage, for a fault on `vpn`. `base`: its block.
+    pub(crate) fn map_superpage(&mut self, asid: Asid, vpn: Vpn, group: VpnRange, region: &Region, base: Pfn) {
+        let (order, cow) = (group.pages.trailing_zeros() as u8, self.is_private_file(region));
+        let attr = attributes(region.prot, cow);
+        let entry = Entry { label: region.label, attr, cow, order, present: true, ..Entry::default() };
+        for part in self.fill_group(asid, group, region) {
+            let pfn = Pfn(base.0 + (part.range.start.0 - group.start.0));
+            self.memory.fill_run(part.object, part.first_page, pfn, part.range.pages);
+            self.count_read(part.object, part.range.pages);
+            self.map_run(asid, part.range, Entry { pfn, label: part.label, populated: true, ..entry });
+        }
+        self.superpage_came(asid, vpn, group);
     }
 
     /// What was advised of a region, as far as its process lets it count: prctl(2), PR_SET_THP_DISABLE. Rest of a huge
@@ -111,7 +116,7 @@ impl Os {
     }
 
     /// A block for a superpage. If there is none, memory may be compacted.
-    fn superpage_block(&mut self, request: FrameRequest, order: u8, effort: Effort) -> Option<Pfn> {
+    pub(crate) fn superpage_block(&mut self, request: FrameRequest, order: u8, effort: Effort) -> Option<Pfn> {
         self.make_way(request, order);
         let mut block = self.placement.superpage_block(&mut self.memory, request, order);
         if block.is_none() {
@@ -200,7 +205,8 @@ impl Os {
         self.memory.alloc.prefer_zeroed(false);
         let Some(base) = self.superpage_block(request, order, effort) else { return false };
         let table = &self.spaces[asid.0 as usize].table;
-        let pages = table.mapped_in(group);
+        let mut pages = table.mapped_in(group);
+        let zeros: Vec<Vpn> = pages.extract_if(.., |&mut vpn| self.is_zeros(asid, vpn)).collect();
         let dirty = pages.iter().any(|&vpn| table.get(vpn).is_some_and(|e| e.dirty));
         if self.placement.split_into(order.into()) > 0 {
             self.keep_census(asid);
@@ -209,6 +215,8 @@ impl Os {
         for &vpn in &pages {
             self.demote(asid, vpn);
         }
+        zeros.iter().for_each(|vpn| self.unmap_page(asid, *vpn));
+        self.stale(asid, &zeros);
         let (label, attr) = (region.label, attributes(region.prot, false));
         for vpn in group.iter() {
             let to = Pfn(base.0 + (vpn.0 - first.0));
@@ -260,6 +268,6 @@ impl Os {
     }
 }
 
-pub(super) fn inside(group: VpnRange, range: VpnRange) -> bool {
+pub(crate) fn inside(group: VpnRange, range: VpnRange) -> bool {
     group.and(range) == group
 }

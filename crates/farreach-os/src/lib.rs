@@ -53,6 +53,7 @@ mod space;
 #[cfg(test)]
 mod testing;
 mod view;
+mod zero_page;
 
 pub use accessed::{WalkKey, walk_key};
 pub use account::Frames;

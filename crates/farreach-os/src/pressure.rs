@@ -3,7 +3,7 @@
 use crate::contract::What;
 use crate::os::Os;
 use crate::ranges::policy::Reclaim;
-use farreach_types::addr::{Asid, Vpn, VpnRange};
+use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 
 /// Pages that are taken back at a time.
 const BATCH: usize = 512;
@@ -13,6 +13,7 @@ impl Os {
     pub(super) fn make_room(&mut self) -> bool {
         self.memory.release_held_early()
             || self.placement.release_kept(&mut self.memory, None)
+            || self.split_underused()
             || self.reclaim_unused()
             || self.lend_from_pool()
     }
@@ -49,6 +50,39 @@ impl Os {
         }
         self.memory.release_freed();
         freed
+    }
+
+    /// Splits the next superpage of which too many pages hold zeros, and frees those (LNX-22). False if there is none.
+    fn split_underused(&mut self) -> bool {
+        let Some(frames) = self.memory.folios.take_underused() else { return false };
+        let mut zeros: Vec<(Asid, Vpn)> = Vec::new();
+        for asid in (0..self.spaces.len() as u32).map(Asid) {
+            for range in self.private_anonymous(asid) {
+                for run in self.spaces[asid.0 as usize].table.runs_in(range) {
+                    let (first, end) = (run.entry.pfn.0, run.entry.pfn.0 + run.pages);
+                    let of_zeros = (first.max(frames.start)..end.min(frames.end))
+                        .filter(|&frame| self.memory.holds_zeros(Pfn(frame)));
+                    zeros.extend(of_zeros.map(|frame| (asid, Vpn(run.first.0 + (frame - first)))));
+                }
+            }
+        }
+        for of_one in zeros.chunk_by(|a, b| a.0 == b.0) {
+            let since = self.changes.len();
+            of_one.iter().for_each(|&(asid, vpn)| self.give_up_zeros(asid, vpn));
+            self.join_changes(since);
+        }
+        self.memory.folios.took(zeros.len() as u64);
+        self.memory.release_freed();
+        !zeros.is_empty()
+    }
+
+    /// As [`Os::give_up_page`], for a page that holds zeros: where the policy has a page of zeros, it maps that.
+    fn give_up_zeros(&mut self, asid: Asid, vpn: Vpn) {
+        self.give_up_page(asid, vpn);
+        if self.placement.zero_page().is_some() {
+            let region = self.region(asid, vpn);
+            self.map_zeros(asid, VpnRange::one(vpn), &region);
+        }
     }
 
     /// A page of private memory is unmapped, and its contents are dropped; a superpage around it is split. The caller

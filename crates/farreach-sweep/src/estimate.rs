@@ -107,7 +107,9 @@ type Feed = dyn FnMut(Batch) -> Result<(bool, Progress)>;
 /// all.
 fn sample(pass: &Pass, to_end: bool) -> Result<(f64, Option<f64>)> {
     let end = START + SAMPLE;
-    let options = Options { limit: Some(end.min(pass.extent.limit.unwrap_or(end))), ..pass.extent.options() };
+    let limit = Some(end.min(pass.extent.limit.unwrap_or(end)));
+    // The sample is of the program as a whole.
+    let options = Options { limit, warmup: None, ..pass.extent.options() };
     let (width, mut feed): (usize, Box<Feed>) = match &pass.work {
         Work::Machines(points) => {
             let some = points.iter().step_by(points.len().div_ceil(MACHINES));
@@ -151,8 +153,13 @@ fn sample(pass: &Pass, to_end: bool) -> Result<(f64, Option<f64>)> {
     if !ended {
         references = references.max(pass.program.references() as f64);
     }
+    // Programs without instructions are cut by references.
+    let by_instruction = if seen.instructions > 0 { seen.references as f64 / seen.instructions as f64 } else { 1.0 };
+    let of = |instructions: u64| instructions as f64 * by_instruction;
+    let piece = &pass.extent.piece;
+    references = (references - of(piece.skip)).max(0.0);
     if let Some(limit) = pass.extent.limit {
-        references = references.min(limit as f64 * seen.references as f64 / seen.instructions.max(1) as f64);
+        references = references.min(of(limit.saturating_add(piece.warmup)));
     }
     Ok((rate, Some(references)))
 }

@@ -291,4 +291,8 @@ fn estimates_are_for_each_pass() {
     assert!(estimate.seconds.iter().all(|s| *s > 0.0) && estimate.wall(2) <= estimate.wall(1));
     let Work::Machines(points) = &passes[0].work else { panic!("machines") };
     assert_eq!(points.len(), 20);
+    // What is skipped is not simulated: here all of it.
+    let mut pass = passes[0].clone();
+    pass.extent.piece.skip = 9_000_000;
+    assert_eq!(Estimate::of(&[pass], 1).expect("sound").seconds, [0.0]);
 }

@@ -1,6 +1,7 @@
 //! Does `sim` count the references of a trace, and report errors in a bad one?
 
 use crate::cli::{DEFAULTS, Dir, Ran, command, each, farreach, fed, line, sweep};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -245,6 +246,23 @@ fn the_lines_of_the_table_of_formats_work() {
         assert_eq!(read, whole + further, "{tool}: {said}");
     }
     shell("farreach sim p.parquet --columns address=address,kind=kind -m t94/single");
+    let perf = "perf record -q -e page-faults/name=faults-as-loads/u -c 1 -d -o p ls";
+    if Command::new("bash")
+        .args(["-c", perf])
+        .current_dir(dir.path(""))
+        .output()
+        .is_ok_and(|done| done.status.success())
+    {
+        shell("perf script -i p -G -F comm,pid,tid,time,event,addr,ip >p.txt");
+        let addresses = shell("perf script -i p -G -F addr");
+        let pages: BTreeSet<&str> = addresses.lines().map(|line| &line.trim()[..line.trim().len() - 3]).collect();
+        let said = shell("farreach trace info p.txt");
+        let all = format!("{} references (0 instructions, {0} loads, 0 stores)", addresses.lines().count());
+        let touched = format!("{} pages of 4K", pages.len());
+        assert!(pages.len() > 20 && said.contains(&all) && said.contains(&touched), "{all}, {touched}: {said}");
+    } else {
+        eprintln!("left out: perf is not installed, or may not sample page faults here");
+    }
 }
 
 /// The options that say how a text is read are those of every command.

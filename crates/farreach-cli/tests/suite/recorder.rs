@@ -369,7 +369,7 @@ fn mappings_one_by_one() {
     };
     let map =
         |start, pages: u64, prot, shared, backing| Op::Map(Mapping { start, len: pages * page, prot, shared, backing });
-    let (a, b, c, heap, populated) = (start(0), start(5), start(6), start(8), start(10));
+    let (a, b, c, heap, populated) = (start(0), start(6), start(7), start(9), start(11));
     let read = Prot { read: true, write: false, exec: false };
     let expected = [
         map(a, 8, Prot::RW, false, Backing::Anonymous),
@@ -377,6 +377,7 @@ fn mappings_one_by_one() {
         Op::Unmap { start: a + 2 * page, len: page },
         Op::Advise { start: a + 4 * page, len: 2 * page, advice: Advice::DontNeed },
         Op::Advise { start: a + 4 * page, len: 2 * page, advice: Advice::HugePage },
+        Op::Advise { start: a + 4 * page, len: 2 * page, advice: Advice::Collapse },
         map(b, 1, read, true, Backing::Anonymous),
         Op::Remap { old_start: b, old_len: page, new_start: c, new_len: 3 * page },
         map(a + 6 * page, 1, Prot { read: true, write: false, exec: true }, false, Backing::Anonymous),

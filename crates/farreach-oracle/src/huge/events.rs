@@ -24,7 +24,7 @@ impl PlainHuge {
                     }
                     Advice::HugePage => self.paging.programs.advise(process, range, true),
                     Advice::NoHugePage => self.paging.programs.advise(process, range, false),
-                    Advice::WillNeed => {}
+                    Advice::WillNeed | Advice::Collapse => {}
                     Advice::Populate => self.populate(process, range),
                 }
             }

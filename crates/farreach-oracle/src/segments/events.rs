@@ -17,7 +17,7 @@ impl PlainSegments {
                 Advice::DontNeed => self.programs.discard(process, pages(*start, *len)),
                 Advice::HugePage => self.programs.advise(process, pages(*start, *len), true),
                 Advice::NoHugePage => self.programs.advise(process, pages(*start, *len), false),
-                Advice::WillNeed | Advice::Populate => {}
+                Advice::WillNeed | Advice::Populate | Advice::Collapse => {}
             },
             Op::Fork { child } => self.fork(process, child.0, truth),
             Op::End(_) => self.end(process),

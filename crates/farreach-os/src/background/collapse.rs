@@ -1,6 +1,7 @@
 //! What daemons that collapse base pages into superpages have in common: which groups qualify, and the work itself
 //! (LNX-10 to LNX-13).
 
+use crate::frames::numbers;
 use crate::os::Os;
 use crate::placement::contract::Effort;
 use crate::region::Region;
@@ -17,6 +18,8 @@ pub(crate) struct Collapse {
     pub missing: u64,
     /// Most pages of a group that other processes may map, too.
     pub shared: u64,
+    /// Whether some page of a group must have been accessed.
+    pub accessed: bool,
 }
 
 /// Work of a daemon, in base pages.
@@ -82,15 +85,18 @@ impl Collapse {
         })
     }
 
-    /// LNX-12: not empty, no superpage yet, few pages missing or shared, and one that was accessed.
+    /// LNX-12: not empty, no superpage yet, few pages missing or shared, and one that was accessed. Pages of zeros are
+    /// missing.
     pub fn qualifies(&self, os: &Os, asid: Asid, group: VpnRange) -> bool {
         let table = &os.spaces[asid.0 as usize].table;
-        let entries: Vec<_> = table.mapped_in(group).into_iter().filter_map(|vpn| table.get(vpn)).collect();
+        let mut entries: Vec<_> = table.mapped_in(group).into_iter().filter_map(|vpn| table.get(vpn)).collect();
+        let small = entries.first().is_some_and(|first| first.order < self.order);
+        entries.retain(|entry| !numbers::is_zeros(entry.pfn));
         let shared = entries.iter().filter(|e| os.memory.mappings(e.pfn) > 1).count() as u64;
-        entries.first().is_some_and(|first| first.order < self.order)
+        small
             && group.pages - entries.len() as u64 <= self.missing
             && shared <= self.shared
-            && entries.iter().any(|entry| os.is_young(entry))
+            && (!self.accessed || entries.iter().any(|entry| os.is_young(entry)))
     }
 
     /// LNX-13, if the group qualifies.

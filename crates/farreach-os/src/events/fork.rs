@@ -1,6 +1,7 @@
 //! A process begins as a copy of another, and ends.
 
 use crate::contract::What;
+use crate::frames::numbers;
 use crate::object::ObjectId;
 use crate::os::Os;
 use crate::page_table::entry::{Entry, attributes};
@@ -58,7 +59,7 @@ impl Os {
                 *entry
             });
             let entry = entry.expect("just listed");
-            if self.memory.objects.get(region.object).private {
+            if self.memory.objects.get(region.object).private && !numbers::is_zeros(entry.pfn) {
                 self.memory.rename(copy(region.object), region.page_of(vpn), entry.pfn);
             }
             let inherited = Entry { touched: false, accessed: false, populated: false, forbidden: false, ..entry };

@@ -1,5 +1,6 @@
 //! Events of the program that change an address space.
 
+mod collapse;
 mod fork;
 mod mapping;
 mod protect;
@@ -85,6 +86,7 @@ impl Os {
             Step::Protect(range, prot) => self.protect(asid, range, prot),
             Step::Discard(range) => self.discard(asid, range),
             Step::Populate(range) => self.populate(asid, range),
+            Step::Collapse(range) => self.collapse_asked(asid, range),
             Step::Huge(range, advice) => {
                 for region in self.take(asid, range) {
                     let advice = if region.advice == HugeAdvice::Rest { HugeAdvice::Rest } else { advice };

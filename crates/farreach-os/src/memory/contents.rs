@@ -60,7 +60,7 @@ impl Memory {
 
     /// A busy frame holds more than zeros now (OSC-3).
     pub fn wrote(&mut self, pfn: Pfn) {
-        if self.watches_contents && !numbers::is_direct_map(pfn) {
+        if self.watches_contents && !numbers::is_outside(pfn) {
             self.busy.set_written(pfn, true);
         }
     }

@@ -1,8 +1,10 @@
 //! Blocks that were allocated whole stay whole until all of their pages are unmapped (LNX-21): the frames of an
-//! unmapped part are held, until memory is short and the block is split.
+//! unmapped part are held, until memory is short and the block is split. Blocks of 2 MB that are mapped as a whole wait
+//! in the same queue, to be split if most of their pages hold zeros (LNX-22).
 
 use crate::bits;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// One block. A bit for each frame that nothing maps any more.
 struct Folio {
@@ -10,8 +12,17 @@ struct Folio {
     gone: Vec<u64>,
     /// Frames whose bit is set.
     held: u64,
-    /// Its number in the queue while it is partly unmapped.
-    number: u64,
+    /// Its number in the queue, if it is there.
+    number: Option<u64>,
+}
+
+/// Which blocks are underused (LNX-22).
+#[derive(Clone, Copy, Debug)]
+pub struct Underused {
+    /// log2 of the frames of the blocks that are looked at.
+    pub order: u32,
+    /// Most frames of zeros of one that is not.
+    pub zeros: u64,
 }
 
 /// Blocks that hold frames, or may do so. Empty where partly unmapped blocks are split at once.
@@ -19,15 +30,24 @@ struct Folio {
 pub struct Folios {
     /// By first frame.
     blocks: BTreeMap<u64, Folio>,
-    /// The queue: blocks that are partly unmapped, by a number that ascends with time.
-    partial: BTreeMap<u64, u64>,
+    /// The queue: blocks that are partly unmapped or not yet looked at, by a number that ascends with time.
+    queue: BTreeMap<u64, u64>,
     /// The next number.
     number: u64,
     held: u64,
     most_held: u64,
     split: u64,
+    underused: (u64, u64),
     /// Whether blocks are kept whole.
     pub deferred: bool,
+    /// Which blocks are split that are mapped as a whole, if any.
+    pub shrinks: Option<Underused>,
+}
+
+fn enqueue(queue: &mut BTreeMap<u64, u64>, next: &mut u64, base: u64) -> Option<u64> {
+    queue.insert(*next, base);
+    *next += 1;
+    Some(*next - 1)
 }
 
 impl Folios {
@@ -35,7 +55,9 @@ impl Folios {
     pub fn add(&mut self, base: u64, order: u32) {
         if self.deferred {
             let gone = vec![0; (1usize << order).div_ceil(64)];
-            self.blocks.insert(base, Folio { order, gone, held: 0, number: 0 });
+            let looked_at = self.shrinks.is_some_and(|underused| underused.order == order);
+            let number = looked_at.then(|| enqueue(&mut self.queue, &mut self.number, base)).flatten();
+            self.blocks.insert(base, Folio { order, gone, held: 0, number });
         }
     }
 
@@ -47,6 +69,11 @@ impl Folios {
     /// Most frames held at a time, and blocks split for want of memory.
     pub fn tally(&self) -> (u64, u64) {
         (self.most_held, self.split)
+    }
+
+    /// Blocks split since most of their pages held zeros, and these pages.
+    pub fn underused(&self) -> (u64, u64) {
+        self.underused
     }
 
     /// These frames have no mapping any more. Returns those that are free: all of a block once the last of it goes, and
@@ -65,21 +92,16 @@ impl Folios {
             for (word, bit, n) in bits::groups(at - base, part, 64) {
                 folio.gone[word as usize] |= bits::mask(bit, n);
             }
-            let first = folio.held == 0;
             folio.held += part;
             self.held += part;
             let all = 1 << folio.order;
             if folio.held == all {
                 self.held -= all;
-                if !first {
-                    self.partial.remove(&folio.number);
-                }
+                folio.number.map(|number| self.queue.remove(&number));
                 self.blocks.remove(&base);
                 free.push((base, all));
-            } else if first {
-                folio.number = self.number;
-                self.partial.insert(self.number, base);
-                self.number += 1;
+            } else if folio.number.is_none() {
+                folio.number = enqueue(&mut self.queue, &mut self.number, base);
             }
             at += part;
         }
@@ -91,14 +113,42 @@ impl Folios {
         self.most_held = self.most_held.max(self.held);
     }
 
-    /// Splits the block that has been partly unmapped for longest. Returns the frames that are free now; empty if there
-    /// is no such block.
-    pub fn split_one(&mut self) -> Vec<(u64, u64)> {
-        let Some((_, base)) = self.partial.pop_first() else { return Vec::new() };
+    /// Splits the first block of the queue that is partly unmapped. Returns the frames that are free now; empty if
+    /// there is none before one that is underused, which stays the first. Blocks before it that are neither leave the
+    /// queue. `zeros` tells whether a frame holds zeros.
+    pub fn split_one(&mut self, zeros: impl Fn(u64) -> bool) -> Vec<(u64, u64)> {
+        while let Some(first) = self.queue.first_entry() {
+            let base = *first.get();
+            let folio = self.blocks.get_mut(&base).expect("blocks in the queue are whole");
+            if folio.held > 0 {
+                first.remove();
+                let folio = self.blocks.remove(&base).expect("it is there");
+                self.held -= folio.held;
+                self.split += 1;
+                return bits::runs(&folio.gone).map(|(at, n)| (base + at, n)).collect();
+            }
+            let of_zeros = (base..base + (1 << folio.order)).filter(|&frame| zeros(frame)).count() as u64;
+            if self.shrinks.is_some_and(|underused| of_zeros > underused.zeros) {
+                return Vec::new();
+            }
+            folio.number = None;
+            first.remove();
+        }
+        Vec::new()
+    }
+
+    /// After [`Folios::split_one`] found no other: the block that is underused is a block no more. Returns its frames.
+    pub fn take_underused(&mut self) -> Option<Range<u64>> {
+        let (_, base) = self.queue.pop_first()?;
         let folio = self.blocks.remove(&base).expect("blocks in the queue are whole");
-        self.held -= folio.held;
-        self.split += 1;
-        bits::runs(&folio.gone).map(|(at, n)| (base + at, n)).collect()
+        debug_assert_eq!(folio.held, 0, "those that are partly unmapped were split");
+        self.underused.0 += 1;
+        Some(base..base + (1 << folio.order))
+    }
+
+    /// Pages of such blocks were taken from their processes.
+    pub fn took(&mut self, pages: u64) {
+        self.underused.1 += pages;
     }
 
     /// Panics if the counts are not consistent. `busy` tells whether a frame has contents.
@@ -112,8 +162,9 @@ impl Folios {
             held += folio.held;
         }
         assert_eq!(held, self.held, "held frames");
-        let partial = self.blocks.values().filter(|folio| folio.held > 0).count();
-        assert_eq!(partial, self.partial.len(), "blocks in the queue");
+        let waiting = self.blocks.iter().filter_map(|(&base, folio)| folio.number.map(|number| (number, base)));
+        assert_eq!(waiting.collect::<BTreeMap<_, _>>(), self.queue, "blocks in the queue");
+        assert!(self.blocks.values().all(|folio| folio.held == 0 || folio.number.is_some()), "blocks to be split");
     }
 }
 
@@ -130,11 +181,11 @@ mod tests {
         folios.settle();
         assert_eq!(folios.held(), 256);
         folios.check(|frame| frame >= 768);
-        assert_eq!(folios.split_one(), [(512, 256)]);
+        assert_eq!(folios.split_one(|_| false), [(512, 256)]);
         assert_eq!((folios.held(), folios.tally()), (0, (256, 1)));
         // Its other half is base pages.
         assert_eq!(folios.give_back(768, 256), [(768, 256)]);
-        assert_eq!(folios.split_one(), []);
+        assert_eq!(folios.split_one(|_| false), []);
     }
 
     #[test]
@@ -143,7 +194,7 @@ mod tests {
         folios.add(16, 4);
         assert_eq!(folios.give_back(8, 12), [(8, 8)], "frames of no block are free");
         assert_eq!(folios.give_back(20, 20), [(16, 16), (32, 8)]);
-        assert_eq!((folios.held(), folios.split_one()), (0, vec![]), "nothing is left to split");
+        assert_eq!((folios.held(), folios.split_one(|_| false)), (0, vec![]), "nothing is left to split");
         folios.add(16, 4);
         folios.check(|_| true);
     }
@@ -159,8 +210,8 @@ mod tests {
         folios.give_back(16, 3);
         folios.give_back(0, 2);
         folios.check(|frame| frame >= 19 || (2..16).contains(&frame));
-        assert_eq!(folios.split_one(), [(16, 3)], "it was partly unmapped first");
-        assert_eq!(folios.split_one(), [(0, 2)]);
+        assert_eq!(folios.split_one(|_| false), [(16, 3)], "it was partly unmapped first");
+        assert_eq!(folios.split_one(|_| false), [(0, 2)]);
     }
 
     /// Pieces of one event: what it frees in the end was never held.
@@ -172,5 +223,27 @@ mod tests {
         folios.give_back(5, 11);
         folios.settle();
         assert_eq!(folios.tally(), (0, 0));
+    }
+
+    /// LNX-22: neither partly unmapped nor underused, a block leaves the queue for good, until it is partly unmapped.
+    #[test]
+    fn lnx_22_blocks_are_looked_at_once_in_the_order_in_which_they_came() {
+        let mut folios =
+            Folios { deferred: true, shrinks: Some(Underused { order: 4, zeros: 10 }), ..Folios::default() };
+        [0, 16, 32, 48].into_iter().for_each(|base| folios.add(base, 4));
+        folios.add(64, 3);
+        folios.give_back(48, 2);
+        // The first has 10 zeros, the second 11.
+        let zeros = |frame: u64| frame < 10 || (16..27).contains(&frame);
+        assert_eq!(folios.split_one(zeros), []);
+        folios.check(|frame| !(48..50).contains(&frame));
+        assert_eq!(folios.take_underused(), Some(16..32));
+        assert_eq!(folios.give_back(16, 3), [(16, 3)], "no block any more");
+        folios.give_back(0, 1);
+        // The third is used; the fourth waited since it was made, the first since now.
+        assert_eq!(folios.split_one(zeros), [(48, 2)]);
+        assert_eq!(folios.split_one(zeros), [(0, 1)]);
+        assert_eq!((folios.split_one(|_| true), folios.take_underused()), (vec![], None), "one of 8 is not looked at");
+        assert_eq!(folios.underused(), (1, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! Physical memory: the frames with contents, the frames held back (T94-43, T94-46), and their largest numbers.
 
 mod contents;
-mod folios;
+pub(crate) mod folios;
 pub(crate) mod held;
 
 use crate::busy::BusyFrames;
@@ -37,6 +37,8 @@ pub struct Memory {
     pub watches_contents: bool,
     /// Pages that needed no zeros, since their frames had some ahead (HWE-6).
     pub zeroed_ahead: u64,
+    /// Faults that mapped a page of zeros, and a superpage of them (LNX-2, LNX-4).
+    pub zero_faults: (u64, u64),
     busy: BusyFrames,
     /// Frames of other programs that compaction may move.
     others: FrameSet,
@@ -78,6 +80,7 @@ impl Memory {
             counts: OsCounts::default(),
             watches_contents: false,
             zeroed_ahead: 0,
+            zero_faults: (0, 0),
             busy: BusyFrames::default(),
             reserved: ReservedList::default(),
             kept: 0,
@@ -169,9 +172,10 @@ impl Memory {
         }
     }
 
-    /// Splits a block that is partly unmapped. False if there is none.
+    /// Splits a block that is partly unmapped. False if there is none before the next underused one.
     fn split_folio(&mut self) -> bool {
-        let free = self.folios.split_one();
+        let (busy, watches) = (&self.busy, self.watches_contents);
+        let free = self.folios.split_one(|frame| watches && busy.is_zero(Pfn(frame)));
         free.iter().for_each(|&(first, frames)| self.alloc.free_run(Pfn(first), frames));
         !free.is_empty()
     }
@@ -288,7 +292,7 @@ impl Memory {
 
     /// One more page table entry names each of the frames.
     pub fn map(&mut self, first: Pfn, frames: u64) {
-        if !numbers::is_direct_map(first) {
+        if !numbers::is_outside(first) {
             self.busy.map(first, frames);
         }
     }
@@ -300,14 +304,14 @@ impl Memory {
 
     /// A page that is mapped to the frame was referenced.
     pub fn touch(&mut self, pfn: Pfn) {
-        if !numbers::is_direct_map(pfn) && self.busy.touch(pfn) {
+        if !numbers::is_outside(pfn) && self.busy.touch(pfn) {
             self.note_peak();
         }
     }
 
     /// One page table entry fewer names each of the frames. The last one frees a frame, unless an object keeps it.
     pub fn unmap(&mut self, first: Pfn, frames: u64) {
-        if numbers::is_direct_map(first) {
+        if numbers::is_outside(first) {
             return;
         }
         let before = self.busy.len();
@@ -317,7 +321,7 @@ impl Memory {
 
     /// One page table entry fewer names the frame, but another is about to name it, so it stays busy.
     pub fn unmap_keeping_frame(&mut self, pfn: Pfn) {
-        if !numbers::is_direct_map(pfn) {
+        if !numbers::is_outside(pfn) {
             self.busy.unmap(pfn);
         }
     }

@@ -128,6 +128,17 @@ pub trait Placement: Send {
         0
     }
 
+    /// log2 of the base pages of the superpage of zeros, if loads of untouched private memory map pages of zeros
+    /// (LNX-2, LNX-4).
+    fn zero_page(&self) -> Option<u8> {
+        None
+    }
+
+    /// log2 of the base pages of the superpages that MADV_COLLAPSE makes (LNX-14). `None`: the system does not know it.
+    fn collapses_when_asked(&self) -> Option<u8> {
+        None
+    }
+
     /// What works by itself, at times of the clock (OSC-1). Asked once, after [`Placement::set_up`].
     fn daemons(&mut self) -> Vec<Box<dyn Daemon>> {
         Vec::new()
@@ -138,8 +149,9 @@ pub trait Placement: Send {
         false
     }
 
-    /// Whether the first store to a superpage that is no longer shared with a child keeps it whole.
-    fn reuses_superpages(&self) -> bool {
+    /// Whether the first store to a superpage of `2^order` pages that is no longer shared with a child keeps it whole.
+    fn reuses_superpages(&self, order: u8) -> bool {
+        let _ = order;
         false
     }
 

@@ -146,6 +146,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
                 compacts: params.flag(COMPACTS.name),
                 missing: params.int(NONE.name),
                 shared: params.int(SHARED.name),
+                accessed: true,
             },
             bins: if params.text(BINS.name) == "log2" { BinRule::Log2 } else { BinRule::Fifty },
             period: ms(&PERIOD),
@@ -219,7 +220,7 @@ impl Placement for Policy {
         true
     }
 
-    fn reuses_superpages(&self) -> bool {
+    fn reuses_superpages(&self, _: u8) -> bool {
         true
     }
 

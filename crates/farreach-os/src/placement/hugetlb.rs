@@ -78,7 +78,7 @@ impl Placement for HugeTlb {
         if memory.objects.get(region.object).private { &self.order } else { &[] }
     }
 
-    fn reuses_superpages(&self) -> bool {
+    fn reuses_superpages(&self, _: u8) -> bool {
         true
     }
 

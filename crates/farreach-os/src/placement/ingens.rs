@@ -129,6 +129,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
                 compacts: params.flag(COMPACTS.name),
                 missing: params.int(NONE.name),
                 shared: params.int(SHARED.name),
+                accessed: true,
             },
             pages: params.int(PAGES.name),
             sleep: ms(&PROMOTE_SLEEP),
@@ -177,7 +178,7 @@ impl Placement for Ingens {
         true
     }
 
-    fn reuses_superpages(&self) -> bool {
+    fn reuses_superpages(&self, _: u8) -> bool {
         true
     }
 }

@@ -1,7 +1,6 @@
 //! Linux of today (LNX; 6.18): private anonymous memory by sizes that are set one by one, compaction at a fault by
-//! `defrag`, khugepaged with its limits, and blocks that stay whole when they are partly unmapped. Left out are the
-//! page of zeros (LNX-4), the shrinker of underused superpages (LNX-22), which needs to know the contents of pages,
-//! and folios of files.
+//! `defrag`, khugepaged with its limits, MADV_COLLAPSE, pages of zeros, blocks that stay whole when they are partly
+//! unmapped, and superpages that are split since most of their pages hold zeros. Left out are folios of files.
 
 use super::contract::{Effort, FrameRequest, Placement, PlacementKind};
 use super::thp::{ALLOCATOR, NONE, SHMEM, SHMEM_SIZE, SIZE, THP, order};
@@ -10,6 +9,7 @@ use crate::background::collapse::Collapse;
 use crate::background::contract::Daemon;
 use crate::background::khugepaged::{Khugepaged, Settings};
 use crate::memory::Memory;
+use crate::memory::folios::Underused;
 use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::Pfn;
 use farreach_types::params::{Allowed, Key, PAGE_SIZE, Params};
@@ -84,6 +84,28 @@ const SPLIT: Key = Key {
     about: "when the unmapped part of a superpage becomes free: when memory is short, or at once (LNX-21)",
 };
 
+const UNDERUSED: Key = Key {
+    name: "shrink_underused",
+    default: "true",
+    allowed: Allowed::Flag,
+    about: "with a limited memory and deferred_split = pressure: superpages of thp_size of which more than \
+            max_ptes_none pages hold zeros, as far as a trace tells, are split when memory is short, and these freed \
+            (LNX-22)",
+};
+const ZERO_PAGE: Key = Key {
+    name: "zero_page",
+    default: "false",
+    allowed: Allowed::Flag,
+    about: "loads of untouched private memory map a page of zeros that all share, where a superpage would do one of \
+            these, and the first store replaces it (LNX-2, LNX-4); false: they get memory of their own",
+};
+const CONTPTE: Key = Key {
+    name: "contpte",
+    default: "none",
+    allowed: Allowed::PageSizesOrNone { min: 16384, max: 2 << 20 },
+    about: "what entries with the contiguous bit of arm64 map together: parts of a superpage that is split (CPT-1)",
+};
+
 const AROUND: Key = Key {
     name: "fault_around",
     default: "64K",
@@ -110,6 +132,9 @@ pub const LINUX: PlacementKind = PlacementKind {
         &NONE,
         &SHARED,
         &SPLIT,
+        &UNDERUSED,
+        &ZERO_PAGE,
+        &CONTPTE,
         &SHMEM,
         &SHMEM_SIZE,
         &AROUND,
@@ -129,6 +154,13 @@ struct Linux {
     /// For advised memory, and other.
     effort: [Effort; 2],
     deferred: bool,
+    /// LNX-22.
+    shrinks: Option<Underused>,
+    zero_page: bool,
+    /// log2 of the pages that the contiguous bit joins; 0: there is none.
+    contpte: u32,
+    /// log2 of the pages of `thp_size`.
+    largest: u8,
     around: u32,
     khugepaged: Option<Khugepaged>,
 }
@@ -153,6 +185,7 @@ pub(super) fn settings(params: &Params, order: u8) -> Settings {
             compacts: params.flag(COMPACTS.name),
             missing: params.int(NONE.name),
             shared: params.int(SHARED.name),
+            accessed: true,
         },
         pages: params.int(PAGES.name),
         sleep: ms(&SLEEP),
@@ -198,13 +231,38 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     let works = params.int(PAGES.name) > 0 && advised.contains(&largest);
     let khugepaged = works.then(|| Khugepaged::new(settings(params, largest)));
     let (shared_always, deferred) = (params.text(SHMEM.name) == "always", params.text(SPLIT.name) == "pressure");
+    let shrinks = (deferred && params.flag(UNDERUSED.name))
+        .then(|| Underused { order: largest.into(), zeros: params.int(NONE.name) });
+    let contpte = match params.sizes(CONTPTE.name)[..] {
+        [] => 0,
+        [size] => u32::from(order(params, &CONTPTE, size)?),
+        _ => return Err(format!("{} is not allowed: hardware has one such size", CONTPTE.name)),
+    };
+    let zero_page = params.flag(ZERO_PAGE.name);
     let around = (params.int(AROUND.name) / params.int(PAGE_SIZE.name)).max(1).ilog2();
-    Ok(Box::new(Linux { around, advised, others, shared, shared_always, effort, deferred, khugepaged }))
+    Ok(Box::new(Linux {
+        advised,
+        others,
+        shared,
+        shared_always,
+        effort,
+        deferred,
+        shrinks,
+        zero_page,
+        contpte,
+        largest,
+        around,
+        khugepaged,
+    }))
 }
 
 impl Placement for Linux {
     fn set_up(&mut self, memory: &mut Memory) -> Result<(), String> {
         memory.folios.deferred = self.deferred;
+        // In unlimited memory, nobody need know what pages contain.
+        self.shrinks = self.shrinks.filter(|_| memory.alloc.total().is_some());
+        memory.folios.shrinks = self.shrinks;
+        memory.watches_contents = self.shrinks.is_some();
         Ok(())
     }
 
@@ -240,8 +298,21 @@ impl Placement for Linux {
         true
     }
 
-    fn reuses_superpages(&self) -> bool {
-        true
+    /// Only what one entry of a page directory maps; the others are entries of their own.
+    fn reuses_superpages(&self, order: u8) -> bool {
+        order == self.largest
+    }
+
+    fn split_into(&self, order: u32) -> u32 {
+        if order > self.contpte { self.contpte } else { 0 }
+    }
+
+    fn zero_page(&self) -> Option<u8> {
+        self.zero_page.then_some(self.largest)
+    }
+
+    fn collapses_when_asked(&self) -> Option<u8> {
+        Some(self.largest)
     }
 
     fn moves_superpages(&self) -> bool {
@@ -249,15 +320,23 @@ impl Placement for Linux {
     }
 
     fn counters(&self, memory: &Memory) -> Vec<(String, u64)> {
-        if !self.deferred {
-            return Vec::new();
-        }
         let (most, split) = memory.folios.tally();
-        let counters = [
-            ("deferred_pages_at_most", most),
-            ("deferred_pages_at_end", memory.folios.held()),
-            ("deferred_splits", split),
+        let (underused, of_zeros) = memory.folios.underused();
+        let (zeros, huge_zeros) = memory.zero_faults;
+        let all = [
+            (self.deferred, "deferred_pages_at_most", most),
+            (self.deferred, "deferred_pages_at_end", memory.folios.held()),
+            (self.deferred, "deferred_splits", split),
+            (self.shrinks.is_some(), "underused_splits", underused),
+            (self.shrinks.is_some(), "underused_pages", of_zeros),
+            // Which pages hold zeros is known as far as a trace tells (OSC-3).
+            (self.shrinks.is_some(), "zero_unknown", 1),
+            (self.zero_page, "zero_page_faults", zeros),
+            (self.zero_page, "huge_zero_page_faults", huge_zeros),
         ];
-        counters.map(|(name, count)| (name.to_owned(), count)).into()
+        all.into_iter().filter(|all| all.0).map(|(_, name, count)| (name.to_owned(), count)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -302,7 +302,7 @@ impl Placement for Mapped {
         }
     }
 
-    fn reuses_superpages(&self) -> bool {
+    fn reuses_superpages(&self, _: u8) -> bool {
         true
     }
 

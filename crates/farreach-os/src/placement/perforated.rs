@@ -82,7 +82,7 @@ impl Placement for Perforated {
         true
     }
 
-    fn reuses_superpages(&self) -> bool {
+    fn reuses_superpages(&self, _: u8) -> bool {
         true
     }
 }

@@ -89,8 +89,8 @@ impl Placement for Ranger {
         self.thp.merges_neighbours()
     }
 
-    fn reuses_superpages(&self) -> bool {
-        self.thp.reuses_superpages()
+    fn reuses_superpages(&self, order: u8) -> bool {
+        self.thp.reuses_superpages(order)
     }
 
     fn collapse_policy(&self) -> Option<CollapsePolicy> {

@@ -91,7 +91,7 @@ impl Placement for Solaris {
         true
     }
 
-    fn reuses_superpages(&self) -> bool {
+    fn reuses_superpages(&self, _: u8) -> bool {
         true
     }
 }

@@ -138,7 +138,7 @@ impl Placement for Thp {
         true
     }
 
-    fn reuses_superpages(&self) -> bool {
+    fn reuses_superpages(&self, _: u8) -> bool {
         true
     }
 

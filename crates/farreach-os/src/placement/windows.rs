@@ -81,7 +81,7 @@ impl Placement for Windows {
         self.refused_memory += 1;
     }
 
-    fn reuses_superpages(&self) -> bool {
+    fn reuses_superpages(&self, _: u8) -> bool {
         true
     }
 

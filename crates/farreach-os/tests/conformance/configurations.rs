@@ -115,6 +115,7 @@ fn other_values(key: &Key) -> Vec<String> {
         Allowed::PageSize { min, max } => {
             [min, 4 * min, 16 * min].iter().filter(|n| **n <= max).map(u64::to_string).collect()
         }
+        Allowed::PageSizesOrNone { min, .. } => vec!["none".into(), min.to_string()],
         _ => Vec::new(),
     };
     values.retain(|value| key.check(&value.as_str().into()) != key.check(&key.default.into()));

@@ -170,7 +170,8 @@ impl Program {
 
     fn advise(&mut self) -> Op {
         let (first, n) = self.range();
-        let advice = self.pick(&[Advice::DontNeed, Advice::HugePage, Advice::NoHugePage, Advice::WillNeed]);
+        let all = [Advice::DontNeed, Advice::HugePage, Advice::NoHugePage, Advice::WillNeed, Advice::Collapse];
+        let advice = self.pick(&all);
         Op::Advise { start: first << self.shift, len: n << self.shift, advice }
     }
 }

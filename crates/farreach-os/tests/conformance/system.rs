@@ -2,6 +2,7 @@
 
 use super::need;
 use super::program::{FIRST, PAGES, Program};
+use farreach_os::frames::numbers;
 use farreach_os::{Change, Os, What};
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::{Kind, Op};
@@ -124,6 +125,13 @@ impl System {
                 let Some(pte) = there else { continue };
                 mapped += 1;
                 self.superpage(asid, vpn, pte)?;
+                if numbers::is_zeros(pte.pfn) {
+                    let private = program.spaces[&asid].get(&vpn).is_some_and(|page| !page.file && !page.shared);
+                    need(private && pte.attr.0 & Attr::WRITE == 0, || {
+                        format!("{asid:?} {vpn:#x} is {pte:?}, a page of zeros that a process may change")
+                    })?;
+                    continue;
+                }
                 need(pte.pfn.0 < total, || format!("{asid:?} {vpn:#x} lies in frame {:#x} of {total:#x}", pte.pfn.0))?;
                 let page = program.spaces[&asid].get(&vpn);
                 need(page.is_some() || self.rounds, || {

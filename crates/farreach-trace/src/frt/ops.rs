@@ -129,7 +129,8 @@ impl OpState {
                     2 => Advice::NoHugePage,
                     3 => Advice::WillNeed,
                     4 => Advice::Populate,
-                    n => return Err(format!("advice {n}; 0 to 4 are known")),
+                    5 => Advice::Collapse,
+                    n => return Err(format!("advice {n}; 0 to 5 are known")),
                 };
                 Op::Advise { start, len, advice }
             }
@@ -274,6 +275,7 @@ pub(crate) fn put_op(out: &mut Vec<u8>, op: &Op, state: &mut OpState) -> Result<
                 Advice::NoHugePage => 2,
                 Advice::WillNeed => 3,
                 Advice::Populate => 4,
+                Advice::Collapse => 5,
             });
         }
         Op::Guest(guest) => state.tables.put(out, guest)?,

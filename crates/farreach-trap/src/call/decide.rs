@@ -188,6 +188,7 @@ impl Monitor<'_> {
             libc::MADV_KEEPONFORK => regions.change(bytes, |region| region.on_fork = OnFork::Copy),
             libc::MADV_HUGEPAGE => self.advise(asid, bytes, Advice::HugePage),
             libc::MADV_NOHUGEPAGE => self.advise(asid, bytes, Advice::NoHugePage),
+            libc::MADV_COLLAPSE => self.advise(asid, bytes, Advice::Collapse),
             _ => {} // the kernel may do nothing, too
         }
         GRANTED

@@ -73,6 +73,8 @@ pub enum Advice {
     WillNeed,
     /// MAP_POPULATE, MAP_LOCKED and MADV_POPULATE_*: the kernel maps the pages at once.
     Populate,
+    /// MADV_COLLAPSE: groups of base pages become superpages at once.
+    Collapse,
 }
 
 /// Which memory of a process may have transparent huge pages, by prctl(PR_SET_THP_DISABLE). Children inherit it.
