@@ -1,6 +1,6 @@
 //! Linux of today: superpages by size at faults, khugepaged by a clock, and blocks that stay whole when a part of them
-//! is unmapped, from LNX-1 to LNX-3, LNX-5 (`never`), LNX-10 to LNX-13, LNX-20, LNX-21 and LNX-23, and the book's
-//! "Linux of today".
+//! is unmapped, from LNX-1 to LNX-4, LNX-5 (`never`), LNX-10 to LNX-14, LNX-20 to LNX-23, CPT-1 and CPT-4, and the
+//! book's "Linux of today".
 //!
 //! OS-1, OS-2 and OS-10 hold here, too. Where the rules leave something open:
 //!
@@ -17,9 +17,26 @@
 //! * OK-6 The group without a block is examined: the cursor is behind it. It ends the wake.
 //! * OK-7 What a wake frees is free after it.
 //! * OK-8 A is that of a page, in a superpage, too: set by a touch, not by a fault alone, a fork or a collapse.
+//! * OK-9 What is mapped of a block that is split in LNX-21 or LNX-22 becomes base pages, whatever the contiguous bit:
+//!   its frames are memory of their own from then on (CPT-3). Each superpage in a page table is one demotion.
+//! * OK-10 A superpage that falls into groups of a contiguous bit is a demotion; so is each of these that falls into
+//!   base pages. A superpage that is collapsed into a larger one is one demotion, whatever its size. A superpage of
+//!   zeros falls into base pages: they all have one frame. Groups that move whole to an aligned place stay (LNX-20).
+//! * OK-11 The shrinker may take the page that it makes room for the copy of. Its copy is mapped all the same.
+//! * OK-12 All private memory of no file has pages of zeros. They are no memory: what a fault or collapse puts in their
+//!   place counts as if nothing had been there, they populate none, and their A is that of no page. A store replaces a
+//!   superpage of zeros by a superpage as long as it lies in one region, though its size be allowed no more. If not, it
+//!   is split first, and stays so if there is no frame. That fault enters no process.
+//! * OK-13 Memory that is asked for at once is stored to if it can be, and loaded otherwise.
+//! * OK-14 MADV_COLLAPSE collapses a group with nothing but pages of zeros, too, and one with `ThpRule::Advised`. It
+//!   enters no process. What a group frees is free, or held by its block, before the next one. A group without a block
+//!   is left as it is.
+//! * OK-15 With `zero_page` the shrinker maps pages of zeros in place of those that it unmaps.
 
+mod blocks;
 mod events;
 mod khugepaged;
+mod zeros;
 
 pub use crate::superpages::Mode;
 
@@ -27,7 +44,7 @@ use crate::frames::Frames;
 use crate::paging::{Entry, Full, Model, Paging};
 use crate::ring::Ring;
 use crate::system::System;
-use farreach_types::event::{Kind, Op};
+use farreach_types::event::{Kind, Op, Prot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -42,6 +59,16 @@ pub struct Config {
     pub khugepaged: Khugepaged,
     /// LNX-21: blocks stay whole until memory is short.
     pub deferred: bool,
+    /// LNX-22: most pages of zeros of a superpage of the PMD that stays when memory is short.
+    pub shrink: Option<u64>,
+    /// LNX-2, LNX-4: loads map pages of zeros.
+    pub zero_page: bool,
+    /// CPT-1: log2 of the pages of a contiguous bit, or 0.
+    pub contpte: u32,
+    /// LNX-14: MADV_COLLAPSE is known.
+    pub collapse: bool,
+    /// LNX-23: log2 of the pages of the smallest superpage that its last owner gets back whole.
+    pub kept: u32,
 }
 
 /// LNX-10. Times are in units of the clock.
@@ -64,8 +91,19 @@ pub struct Own {
     pub no_block: u64,
     pub deferred_at_most: u64,
     pub deferred_splits: u64,
+    pub underused_splits: u64,
+    pub underused_pages: u64,
+    pub zero_faults: u64,
+    pub huge_zero_faults: u64,
     /// Superpages that moved whole.
     pub moved: u64,
+    /// Superpages that a program asked for.
+    pub asked_for: u64,
+    /// Superpages that fell into groups of a contiguous bit.
+    pub grouped: u64,
+    /// Pages and superpages of zeros that were stored to.
+    pub zeros_replaced: u64,
+    pub huge_zeros_replaced: u64,
 }
 
 /// The model.
@@ -76,8 +114,8 @@ pub struct PlainLinux {
     blocks: BTreeMap<u64, u32>,
     /// Frames of blocks that no page has.
     held: BTreeSet<u64>,
-    /// Blocks that are partly unmapped, the first one first.
-    partly: Vec<u64>,
+    /// Blocks that are partly unmapped, or may be of zeros, the first one first.
+    queue: Vec<u64>,
     ring: Ring,
     due: u64,
     now: u64,
@@ -91,7 +129,7 @@ impl PlainLinux {
             config,
             blocks: BTreeMap::new(),
             held: BTreeSet::new(),
-            partly: Vec::new(),
+            queue: Vec::new(),
             ring: Ring::default(),
             due: u64::MAX,
             now: 0,
@@ -125,24 +163,6 @@ impl PlainLinux {
         self.faulted(process, page);
         Ok(())
     }
-
-    /// OK-1: a superpage is in a block of its own.
-    fn keep_block(&mut self, base: u64, order: u32) {
-        if self.config.deferred {
-            self.blocks.insert(base, order);
-        }
-    }
-
-    /// LNX-21: splits blocks, the one that was partly unmapped first, until there is a frame.
-    fn relieve(&mut self) {
-        while self.paging.frames.free() == 0 && !self.partly.is_empty() {
-            let base = self.partly.remove(0);
-            let order = self.blocks.remove(&base).expect("it is whole");
-            let freed: Vec<u64> = (base..base + (1 << order)).filter(|frame| self.held.remove(frame)).collect();
-            self.paging.frames.give_back(freed);
-            self.own.deferred_splits += 1;
-        }
-    }
 }
 
 impl System for PlainLinux {
@@ -152,6 +172,31 @@ impl System for PlainLinux {
 
     fn serve(&mut self, process: u32, page: u64) -> Result<(), Full> {
         self.fault(process, page)
+    }
+
+    fn serve_load(&mut self, process: u32, page: u64) -> Result<(), Full> {
+        self.load(process, page)
+    }
+
+    /// LNX-23.
+    fn store(&mut self, process: u32, page: u64, entry: Entry) -> Result<(), Full> {
+        self.paging.counts.protection_faults += 1;
+        if entry.is_zeros() {
+            return self.replace_zeros(process, page, entry);
+        }
+        if entry.order >= self.config.kept && self.paging.keeps_superpage(process, page, entry) {
+            return Ok(());
+        }
+        self.copy_page(process, page, entry)
+    }
+
+    fn split_around(&mut self, process: u32, range: Range<u64>) {
+        self.split_ends(process, &range);
+    }
+
+    fn protect(&mut self, process: u32, range: Range<u64>, prot: Prot) {
+        self.split_to_protect(process, &range, prot);
+        self.paging.programs.protect(process, range, prot);
     }
 
     fn frame_to_copy(&mut self) -> Option<u64> {
@@ -166,6 +211,12 @@ impl System for PlainLinux {
         }
     }
 
+    fn collapse(&mut self, process: u32, range: Range<u64>) {
+        if self.config.collapse {
+            self.collapse_all(process, range);
+        }
+    }
+
     fn ended(&mut self, process: u32) {
         self.ring.leave(process);
     }
@@ -177,20 +228,19 @@ impl System for PlainLinux {
     /// What is without a page now is free, or held by its block (OK-1).
     fn give_back(&mut self) {
         for frame in self.paging.collect() {
-            let block = self.blocks.iter().find(|(base, order)| (**base..**base + (1 << **order)).contains(&frame));
-            let Some((&base, &order)) = block else {
+            let Some(block) = self.block(frame) else {
                 self.paging.frames.give_back([frame]);
                 continue;
             };
             self.held.insert(frame);
-            if !self.partly.contains(&base) {
-                self.partly.push(base);
+            if !self.queue.contains(&block.start) {
+                self.queue.push(block.start);
             }
-            if (base..base + (1 << order)).all(|frame| self.held.contains(&frame)) {
-                self.partly.retain(|of| *of != base);
-                self.blocks.remove(&base);
-                (base..base + (1 << order)).for_each(|frame| _ = self.held.remove(&frame));
-                self.paging.frames.give_back(base..base + (1 << order));
+            if block.clone().all(|frame| self.held.contains(&frame)) {
+                self.queue.retain(|of| *of != block.start);
+                self.blocks.remove(&block.start);
+                block.clone().for_each(|frame| _ = self.held.remove(&frame));
+                self.paging.frames.give_back(block);
             }
         }
         self.own.deferred_at_most = self.own.deferred_at_most.max(self.held.len() as u64);
@@ -226,7 +276,7 @@ impl Model for PlainLinux {
 
     fn own(&self) -> Vec<(&'static str, u64)> {
         let own = &self.own;
-        vec![
+        let mut counts = vec![
             ("khugepaged_wakes", own.wakes),
             ("khugepaged_scanned_ptes", own.scanned),
             ("khugepaged_copied_pages", own.copied),
@@ -235,6 +285,14 @@ impl Model for PlainLinux {
             ("deferred_pages_at_most", own.deferred_at_most),
             ("deferred_pages_at_end", self.held.len() as u64),
             ("deferred_splits", own.deferred_splits),
-        ]
+            ("underused_splits", own.underused_splits),
+            ("underused_pages", own.underused_pages),
+            ("zero_page_faults", own.zero_faults),
+            ("huge_zero_page_faults", own.huge_zero_faults),
+        ];
+        if self.config.shrink.is_some() {
+            counts.push(("zero_unknown", 1));
+        }
+        counts
     }
 }

@@ -16,6 +16,9 @@ use farreach_types::translation::Attr;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+/// The frame of pages of zeros that all processes share (LNX-4). It is none of memory.
+pub const ZEROS: u64 = u64::MAX;
+
 /// A page table entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
@@ -34,6 +37,16 @@ impl Entry {
     pub fn base(frame: u64) -> Entry {
         Entry { frame, cow: false, order: 0, loose: false, young: false }
     }
+
+    /// A page of zeros: a store must ask for a page of memory.
+    pub fn zeros() -> Entry {
+        Entry { cow: true, ..Entry::base(ZEROS) }
+    }
+
+    pub fn is_zeros(&self) -> bool {
+        self.frame == ZEROS
+    }
+
     /// What hardware may do with the page.
     pub fn attr(&self, prot: Prot) -> Attr {
         let bit = |on: bool, bit: u8| if on { bit } else { 0 };
@@ -203,7 +216,7 @@ impl Paging {
         self.programs.forget_shared();
         let mut needed: BTreeSet<u64> = self.programs.entries().map(|entry| entry.frame).collect();
         needed.extend(self.programs.shared.values());
-        let freed: Vec<u64> = self.busy.difference(&needed).copied().collect();
+        let freed: Vec<u64> = self.busy.difference(&needed).copied().filter(|frame| *frame != ZEROS).collect();
         freed.iter().for_each(|frame| _ = self.stored.remove(frame));
         self.busy = needed;
         freed

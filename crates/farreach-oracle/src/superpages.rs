@@ -77,24 +77,30 @@ impl Paging {
         regions.any(|mut region| region.any(|page| self.eligible(process, page, order, mode)))
     }
 
-    /// LNX-12 but for A: no superpage yet, and few enough pages that are missing, and that others share.
+    /// LNX-12 but for A: no superpage yet, and few enough pages that are missing or zeros, and that others share.
     pub(crate) fn may_collapse(&self, process: u32, group: &Range<u64>, most_missing: u64, most_shared: u64) -> bool {
-        let (mapped, pages) = (self.mapped(process, group.clone()), group.end - group.start);
-        let shared = mapped.iter().filter(|(_, entry)| self.names(entry.frame) > 1).count() as u64;
-        let superpage = mapped.first().is_some_and(|(_, entry)| 1 << entry.order >= pages);
-        let missing = pages - mapped.len() as u64;
+        let (present, pages) = (self.present(process, group.clone()), group.end - group.start);
+        let shared = present.iter().filter(|entry| self.names(entry.frame) > 1).count() as u64;
+        let superpage = self.entry(process, group.start).is_some_and(|entry| 1 << entry.order >= pages);
+        let missing = pages - present.len() as u64;
         !superpage && missing <= most_missing && shared <= most_shared
     }
 
     /// LNX-12: one page has A, too.
     pub(crate) fn qualifies(&self, process: u32, group: &Range<u64>, most_missing: u64, most_shared: u64) -> bool {
-        let young = self.mapped(process, group.clone()).iter().any(|(_, entry)| entry.young);
+        let young = self.present(process, group.clone()).iter().any(|entry| entry.young);
         young && self.may_collapse(process, group, most_missing, most_shared)
     }
 
     /// Pages of a range that have entries.
     pub(crate) fn mapped(&self, process: u32, range: Range<u64>) -> Vec<(u64, Entry)> {
         self.programs.spaces[&process].table.range(range).map(|(page, entry)| (*page, *entry)).collect()
+    }
+
+    /// Entries of a range with pages of memory.
+    fn present(&self, process: u32, range: Range<u64>) -> Vec<Entry> {
+        let entries = self.programs.spaces[&process].table.range(range).map(|(_, entry)| *entry);
+        entries.filter(|entry| !entry.is_zeros()).collect()
     }
 
     /// LNX-2, LNX-3: maps the largest of these sizes whose group lies in the region, of which nothing is mapped, and
@@ -114,12 +120,18 @@ impl Paging {
                 self.counts.superpage_fallbacks += 1;
                 continue;
             };
-            self.map_zeroed(process, &group, base, order);
-            self.counts.superpage_faults += 1;
-            self.counts.populated_pages += (1 << order) - 1;
+            self.fault_superpage(process, &group, base);
             return Some((group, base));
         }
         None
+    }
+
+    /// A fault brings in a superpage.
+    pub(crate) fn fault_superpage(&mut self, process: u32, group: &Range<u64>, base: u64) {
+        let pages = group.end - group.start;
+        self.map_zeroed(process, group, base, pages.ilog2());
+        self.counts.superpage_faults += 1;
+        self.counts.populated_pages += pages - 1;
     }
 
     /// A superpage in a block that is zeroed for it.
@@ -130,11 +142,11 @@ impl Paging {
         self.counts.zeroed_pages += 1 << order;
     }
 
-    /// LNX-13: pages are copied to a block, as superpages that are whole are, the others are zeroed, and all is one
-    /// superpage. A is that of any page (OK-8).
+    /// LNX-13: pages are copied to a block, as superpages that are whole are, the others and those of zeros are zeroed,
+    /// and all is one superpage. A is that of any page (OK-8).
     pub(crate) fn collapse(&mut self, process: u32, group: &Range<u64>, base: u64) -> Collapsed {
-        let mapped = self.mapped(process, group.clone());
-        mapped.iter().for_each(|(page, _)| self.split(process, *page));
+        let copied = self.present(process, group.clone()).len() as u64;
+        group.clone().for_each(|page| self.split(process, page));
         let order = (group.end - group.start).ilog2();
         for (frame, page) in (base..).zip(group.clone()) {
             let old = self.entry(process, page);
@@ -144,7 +156,6 @@ impl Paging {
             let young = old.is_some_and(|old| old.young);
             self.enter(process, page, Entry { order, young, ..Entry::base(frame) });
         }
-        let copied = mapped.len() as u64;
         let missing = (1 << order) - copied;
         self.counts.collapses += 1;
         self.counts.gathered_pages += copied;
@@ -166,10 +177,15 @@ impl Paging {
 
     /// OS-2, LNX-20: the pages of the superpage around a page keep their frames.
     pub(crate) fn split(&mut self, process: u32, page: u64) {
+        self.split_into(process, page, 0);
+    }
+
+    /// The same into superpages of a smaller size.
+    pub(crate) fn split_into(&mut self, process: u32, page: u64, order: u32) {
         let pages = self.superpage(process, page);
         if pages.end - pages.start > 1 {
             self.counts.demotions += 1;
-            self.space(process).table.range_mut(pages).for_each(|(_, entry)| entry.order = 0);
+            self.space(process).table.range_mut(pages).for_each(|(_, entry)| entry.order = order);
         }
     }
 

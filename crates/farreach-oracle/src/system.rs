@@ -28,8 +28,18 @@ pub(crate) trait System {
         self.memory().split_at_ends(process, range);
     }
 
+    /// Serves a fault of a load or fetch.
+    fn serve_load(&mut self, process: u32, page: u64) -> Result<(), Full> {
+        self.serve(process, page)
+    }
+
     /// Memory was advised to have superpages.
     fn advised(&mut self, process: u32, range: Range<u64>) {
+        let _ = (process, range);
+    }
+
+    /// LNX-14: memory was advised to have superpages at once.
+    fn collapse(&mut self, process: u32, range: Range<u64>) {
         let _ = (process, range);
     }
 
@@ -47,16 +57,16 @@ pub(crate) trait System {
     /// OS-10.
     fn populate(&mut self, process: u32, range: Range<u64>) {
         for page in range {
-            let wanted = self.memory().page(process, page).is_some_and(|page| page.prot != Prot::NONE);
-            if !wanted || self.memory().entry(process, page).is_some() {
-                continue;
-            }
-            let served = self.serve(process, page);
+            let known = self.memory().page(process, page).filter(|page| page.prot != Prot::NONE);
+            let Some(known) = known.filter(|_| self.memory().entry(process, page).is_none()) else { continue };
+            let stores = known.prot.write;
+            let served = if stores { self.serve(process, page) } else { self.serve_load(process, page) };
             self.memory().counts.page_faults -= 1;
             if served.is_err() {
                 return;
             }
-            self.memory().counts.populated_pages += 1;
+            let of_memory = self.memory().entry(process, page).is_some_and(|entry| !entry.is_zeros());
+            self.memory().counts.populated_pages += u64::from(of_memory);
         }
     }
 
@@ -66,6 +76,11 @@ pub(crate) trait System {
         if self.memory().keeps_superpage(process, page, entry) {
             return Ok(());
         }
+        self.copy_page(process, page, entry)
+    }
+
+    /// OP-3: a page becomes one of this process alone.
+    fn copy_page(&mut self, process: u32, page: u64, entry: Entry) -> Result<(), Full> {
         let mut frame = entry.frame;
         if self.memory().names(frame) > 1 {
             frame = self.frame_to_copy().ok_or(Full)?;
@@ -80,7 +95,10 @@ pub(crate) trait System {
     /// A reference of a process.
     fn refer(&mut self, process: u32, page: u64, kind: Kind) -> Result<(), Full> {
         if self.memory().entry(process, page).is_none() {
-            self.serve(process, page)?;
+            match kind {
+                Kind::Store => self.serve(process, page)?,
+                _ => self.serve_load(process, page)?,
+            }
         }
         let entry = self.memory().entry(process, page).expect("it is mapped now");
         let writable = self.memory().page(process, page).expect("it is mapped").prot.write;
@@ -148,8 +166,9 @@ pub(crate) trait System {
                 self.advised(process, range);
             }
             Advice::NoHugePage => self.memory().programs.advise(process, range, false),
-            Advice::WillNeed | Advice::Collapse => {}
+            Advice::WillNeed => {}
             Advice::Populate => self.populate(process, range),
+            Advice::Collapse => self.collapse(process, range),
         }
     }
 }

@@ -84,7 +84,7 @@ pub(crate) struct ScannedLeaf {
 }
 
 impl ScannedLeaf {
-    fn pages(&self) -> VpnRange {
+    pub fn pages(&self) -> VpnRange {
         VpnRange { start: self.vpn, pages: 1 << self.order }
     }
 }

@@ -2,6 +2,7 @@
 //! (RMM15-26): transparent huge pages of several sizes, and huge pages from a pool. [`Os::demote`](super::promotion)
 //! splits them.
 
+use crate::accessed::ScannedLeaf;
 use crate::contract::What;
 use crate::os::Os;
 use crate::page_table::entry::{Entry, attributes};
@@ -208,9 +209,12 @@ impl Os {
         let mut pages = table.mapped_in(group);
         let zeros: Vec<Vpn> = pages.extract_if(.., |&mut vpn| self.is_zeros(asid, vpn)).collect();
         let dirty = pages.iter().any(|&vpn| table.get(vpn).is_some_and(|e| e.dirty));
-        if self.placement.split_into(order.into()) > 0 {
+        if self.placement.copies_parts() {
             self.keep_census(asid);
             self.spaces[asid.0 as usize].table.set_order(group, 0);
+        } else if self.placement.split_into(order.into()) > 0 {
+            let leaves = self.scan_leaves(asid, group).into_iter().filter(|leaf| leaf.order > 0).collect();
+            self.make_base_pages(asid, leaves);
         }
         for &vpn in &pages {
             self.demote(asid, vpn);
@@ -250,6 +254,16 @@ impl Os {
         self.memory.counts.populated_in_superpages += missing;
         self.change(asid, group, What::Promoted);
         true
+    }
+
+    /// Splits superpages into base pages, each at once, whatever the parts into which it falls otherwise.
+    pub(crate) fn make_base_pages(&mut self, asid: Asid, leaves: Vec<ScannedLeaf>) {
+        self.keep_census(asid);
+        for pages in leaves.iter().map(ScannedLeaf::pages) {
+            self.spaces[asid.0 as usize].table.set_order(pages, 0);
+            self.memory.counts.demotions += 1;
+            self.change(asid, pages, What::Demoted);
+        }
     }
 
     /// Moves a mapped page that is not shared to another frame (DS13-20, F-14).

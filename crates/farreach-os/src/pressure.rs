@@ -4,6 +4,7 @@ use crate::contract::What;
 use crate::os::Os;
 use crate::ranges::policy::Reclaim;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
+use std::ops::Range;
 
 /// Pages that are taken back at a time.
 const BATCH: usize = 512;
@@ -13,7 +14,7 @@ impl Os {
     pub(super) fn make_room(&mut self) -> bool {
         self.memory.release_held_early()
             || self.placement.release_kept(&mut self.memory, None)
-            || self.split_underused()
+            || self.split_block()
             || self.reclaim_unused()
             || self.lend_from_pool()
     }
@@ -52,9 +53,15 @@ impl Os {
         freed
     }
 
-    /// Splits the next superpage of which too many pages hold zeros, and frees those (LNX-22). False if there is none.
-    fn split_underused(&mut self) -> bool {
+    /// Splits the next block that is partly unmapped, with what is mapped of it (LNX-21, CPT-3), or of which too many
+    /// pages hold zeros, and frees those (LNX-22). False if there is none.
+    fn split_block(&mut self) -> bool {
+        if let Some(frames) = self.memory.split_folio() {
+            self.make_block_base_pages(&frames);
+            return true;
+        }
         let Some(frames) = self.memory.folios.take_underused() else { return false };
+        self.make_block_base_pages(&frames);
         let mut zeros: Vec<(Asid, Vpn)> = Vec::new();
         for asid in (0..self.spaces.len() as u32).map(Asid) {
             for range in self.private_anonymous(asid) {
@@ -74,6 +81,18 @@ impl Os {
         self.memory.folios.took(zeros.len() as u64);
         self.memory.release_freed();
         !zeros.is_empty()
+    }
+
+    /// What is mapped of these frames is base pages from now on.
+    fn make_block_base_pages(&mut self, frames: &Range<u64>) {
+        for asid in (0..self.spaces.len() as u32).map(Asid) {
+            let ranges = self.private_anonymous(asid).into_iter();
+            let leaves = ranges.flat_map(|range| self.scan_leaves(asid, range));
+            let leaves: Vec<_> = leaves.filter(|leaf| leaf.order > 0 && frames.contains(&leaf.pfn.0)).collect();
+            if !leaves.is_empty() {
+                self.make_base_pages(asid, leaves);
+            }
+        }
     }
 
     /// As [`Os::give_up_page`], for a page that holds zeros: where the policy has a page of zeros, it maps that.

@@ -14,7 +14,7 @@ use libtest_mimic::{Arguments, Trial};
 
 /// Long streams, and short ones.
 fn effort(long: bool) -> Effort {
-    let (streams, steps) = if long { (4, 2000) } else { (1, 800) };
+    let (streams, steps) = if long { (3, 1600) } else { (1, 600) };
     Effort { seeds: dice::seeds(streams), steps }
 }
 

@@ -183,7 +183,7 @@ fn what_is_counted_is_what_a_longer_run_counts_more() {
 fn what_is_skipped_is_never_touched() {
     let machines = ["t94/single", "t94/partial", "today/skylake", "sv97/softvm"];
     let mut exact = 0;
-    for seed in 0..10 {
+    for seed in 0..4 {
         let batches = programs(seed, 300).0;
         let piece = Piece { skip: 401 + seed, ..Piece::default() };
         let left = drain(Cut::new(made(&batches), piece.clone()));
@@ -201,7 +201,7 @@ fn what_is_skipped_is_never_touched() {
         assert!(whole.workload.touched_bytes >= expected.workload.touched_bytes);
         assert_eq!(whole.workload.processes, expected.workload.processes, "events take place");
     }
-    assert!(exact > 6, "{exact} of 10");
+    assert!(exact > 2, "{exact} of 4");
 }
 
 #[test]

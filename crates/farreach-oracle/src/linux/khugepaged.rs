@@ -1,8 +1,10 @@
-//! Collapse in the background (LNX-10 to LNX-13).
+//! Collapse in the background (LNX-10 to LNX-13), and when a program asks for it (LNX-14).
 
 use super::PlainLinux;
 use crate::superpages::group;
 use crate::system::System;
+use farreach_types::event::ThpRule;
+use std::ops::Range;
 
 /// What came of a group.
 #[derive(PartialEq, Eq)]
@@ -62,5 +64,30 @@ impl PlainLinux {
         self.own.copied += done.copied;
         self.own.zeroed += done.missing;
         Looked::Otherwise
+    }
+
+    /// LNX-14: at once, of each group in a range.
+    pub(super) fn collapse_all(&mut self, process: u32, range: Range<u64>) {
+        let order = self.config.pmd;
+        let firsts = (range.start.next_multiple_of(1 << order)..range.end).step_by(1 << order);
+        for group in firsts.map(|first| group(first, order)).filter(|group| group.end <= range.end) {
+            let empty = self.paging.mapped(process, group.clone()).is_empty();
+            let may = self.may_be_asked_for(process, group.start);
+            if empty || !may || !self.paging.may_collapse(process, &group, u64::MAX, u64::MAX) {
+                continue;
+            }
+            let Some(base) = self.paging.frames.block(order) else { continue };
+            self.paging.collapse(process, &group, base);
+            self.own.asked_for += 1;
+            self.keep_block(base, order);
+            self.give_back();
+        }
+    }
+
+    /// Whether the group around a page may be a superpage if a program asks for it.
+    fn may_be_asked_for(&self, process: u32, page: u64) -> bool {
+        let never = self.paging.programs.spaces[&process].thp == ThpRule::Never;
+        let known = self.paging.page(process, page).filter(|page| page.private() && page.huge != Some(false));
+        !never && known.is_some() && self.paging.covers(process, page, self.config.pmd)
     }
 }

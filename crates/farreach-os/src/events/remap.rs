@@ -54,15 +54,17 @@ impl Os {
         let moved = self.space(asid).table.mapped_in(from);
         let mut whole: Vec<VpnRange> = Vec::new();
         for &vpn in &moved {
-            let order = u32::from(self.space(asid).table.get(vpn).expect("just listed").order);
-            let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
-            let aligned = start.0.wrapping_sub(from.start.0).is_multiple_of(group.pages);
-            if order == 0 || !self.placement.moves_superpages() || !aligned || group.and(from) != group {
-                self.demote(asid, vpn);
-            } else {
-                self.keep_census(asid);
-                self.spaces[asid.0 as usize].table.set_order(group, 0);
-                whole.push(group);
+            // What does not move as a whole is split, perhaps into superpages that do.
+            while let Some(order) = self.space(asid).table.get(vpn).map(|e| u32::from(e.order)).filter(|o| *o > 0) {
+                let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
+                let aligned = start.0.wrapping_sub(from.start.0).is_multiple_of(group.pages);
+                if self.placement.moves_superpages() && aligned && group.and(from) == group {
+                    self.keep_census(asid);
+                    self.spaces[asid.0 as usize].table.set_order(group, 0);
+                    whole.push(group);
+                } else {
+                    self.split(asid, vpn);
+                }
             }
         }
         self.stale(asid, &moved);

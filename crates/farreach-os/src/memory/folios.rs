@@ -42,6 +42,8 @@ pub struct Folios {
     pub deferred: bool,
     /// Which blocks are split that are mapped as a whole, if any.
     pub shrinks: Option<Underused>,
+    /// Whether a block that is split may still be mapped by superpages, which are split with it (CPT-3).
+    pub has_parts: bool,
 }
 
 fn enqueue(queue: &mut BTreeMap<u64, u64>, next: &mut u64, base: u64) -> Option<u64> {
@@ -113,10 +115,10 @@ impl Folios {
         self.most_held = self.most_held.max(self.held);
     }
 
-    /// Splits the first block of the queue that is partly unmapped. Returns the frames that are free now; empty if
-    /// there is none before one that is underused, which stays the first. Blocks before it that are neither leave the
-    /// queue. `zeros` tells whether a frame holds zeros.
-    pub fn split_one(&mut self, zeros: impl Fn(u64) -> bool) -> Vec<(u64, u64)> {
+    /// Splits the first block of the queue that is partly unmapped. Returns its frames, and those that are free now;
+    /// `None` if there is none before one that is underused, which stays the first. Blocks before it that are neither
+    /// leave the queue. `zeros` tells whether a frame holds zeros.
+    pub fn split_one(&mut self, zeros: impl Fn(u64) -> bool) -> Option<(Range<u64>, Vec<(u64, u64)>)> {
         while let Some(first) = self.queue.first_entry() {
             let base = *first.get();
             let folio = self.blocks.get_mut(&base).expect("blocks in the queue are whole");
@@ -125,16 +127,17 @@ impl Folios {
                 let folio = self.blocks.remove(&base).expect("it is there");
                 self.held -= folio.held;
                 self.split += 1;
-                return bits::runs(&folio.gone).map(|(at, n)| (base + at, n)).collect();
+                let free = bits::runs(&folio.gone).map(|(at, n)| (base + at, n)).collect();
+                return Some((base..base + (1 << folio.order), free));
             }
             let of_zeros = (base..base + (1 << folio.order)).filter(|&frame| zeros(frame)).count() as u64;
             if self.shrinks.is_some_and(|underused| of_zeros > underused.zeros) {
-                return Vec::new();
+                return None;
             }
             folio.number = None;
             first.remove();
         }
-        Vec::new()
+        None
     }
 
     /// After [`Folios::split_one`] found no other: the block that is underused is a block no more. Returns its frames.
@@ -181,11 +184,11 @@ mod tests {
         folios.settle();
         assert_eq!(folios.held(), 256);
         folios.check(|frame| frame >= 768);
-        assert_eq!(folios.split_one(|_| false), [(512, 256)]);
+        assert_eq!(folios.split_one(|_| false), Some((512..1024, vec![(512, 256)])));
         assert_eq!((folios.held(), folios.tally()), (0, (256, 1)));
         // Its other half is base pages.
         assert_eq!(folios.give_back(768, 256), [(768, 256)]);
-        assert_eq!(folios.split_one(|_| false), []);
+        assert_eq!(folios.split_one(|_| false), None);
     }
 
     #[test]
@@ -194,7 +197,7 @@ mod tests {
         folios.add(16, 4);
         assert_eq!(folios.give_back(8, 12), [(8, 8)], "frames of no block are free");
         assert_eq!(folios.give_back(20, 20), [(16, 16), (32, 8)]);
-        assert_eq!((folios.held(), folios.split_one(|_| false)), (0, vec![]), "nothing is left to split");
+        assert_eq!((folios.held(), folios.split_one(|_| false)), (0, None), "nothing is left to split");
         folios.add(16, 4);
         folios.check(|_| true);
     }
@@ -210,8 +213,8 @@ mod tests {
         folios.give_back(16, 3);
         folios.give_back(0, 2);
         folios.check(|frame| frame >= 19 || (2..16).contains(&frame));
-        assert_eq!(folios.split_one(|_| false), [(16, 3)], "it was partly unmapped first");
-        assert_eq!(folios.split_one(|_| false), [(0, 2)]);
+        assert_eq!(folios.split_one(|_| false), Some((16..32, vec![(16, 3)])), "it was partly unmapped first");
+        assert_eq!(folios.split_one(|_| false), Some((0..16, vec![(0, 2)])));
     }
 
     /// Pieces of one event: what it frees in the end was never held.
@@ -235,15 +238,15 @@ mod tests {
         folios.give_back(48, 2);
         // The first has 10 zeros, the second 11.
         let zeros = |frame: u64| frame < 10 || (16..27).contains(&frame);
-        assert_eq!(folios.split_one(zeros), []);
+        assert_eq!(folios.split_one(zeros), None);
         folios.check(|frame| !(48..50).contains(&frame));
         assert_eq!(folios.take_underused(), Some(16..32));
         assert_eq!(folios.give_back(16, 3), [(16, 3)], "no block any more");
         folios.give_back(0, 1);
         // The third is used; the fourth waited since it was made, the first since now.
-        assert_eq!(folios.split_one(zeros), [(48, 2)]);
-        assert_eq!(folios.split_one(zeros), [(0, 1)]);
-        assert_eq!((folios.split_one(|_| true), folios.take_underused()), (vec![], None), "one of 8 is not looked at");
+        assert_eq!(folios.split_one(zeros), Some((48..64, vec![(48, 2)])));
+        assert_eq!(folios.split_one(zeros), Some((0..16, vec![(0, 1)])));
+        assert_eq!((folios.split_one(|_| true), folios.take_underused()), (None, None), "one of 8 is not looked at");
         assert_eq!(folios.underused(), (1, 0));
     }
 }

@@ -16,6 +16,7 @@ use farreach_types::addr::{Pfn, Vpn};
 use farreach_types::counts::{FreeMemory, OsCounts};
 use folios::Folios;
 use held::Held;
+use std::ops::Range;
 
 /// Frames, objects, reservations and the counters of all of them.
 pub struct Memory {
@@ -130,7 +131,7 @@ impl Memory {
                 return Some(pfn);
             }
             let stolen = (0..self.reclaim_batch).take_while(|_| self.steal_one()).count();
-            if stolen == 0 && !self.preempt(0) && !self.split_folio() {
+            if stolen == 0 && !self.preempt(0) && (self.folios.has_parts || self.split_folio().is_none()) {
                 return None;
             }
         }
@@ -172,12 +173,13 @@ impl Memory {
         }
     }
 
-    /// Splits a block that is partly unmapped. False if there is none before the next underused one.
-    fn split_folio(&mut self) -> bool {
+    /// Splits a block that is partly unmapped. Returns its frames; `None` if there is none before the next underused
+    /// one.
+    pub fn split_folio(&mut self) -> Option<Range<u64>> {
         let (busy, watches) = (&self.busy, self.watches_contents);
-        let free = self.folios.split_one(|frame| watches && busy.is_zero(Pfn(frame)));
+        let (block, free) = self.folios.split_one(|frame| watches && busy.is_zero(Pfn(frame)))?;
         free.iter().for_each(|&(first, frames)| self.alloc.free_run(Pfn(first), frames));
-        !free.is_empty()
+        Some(block)
     }
 
     fn note_reserved(&mut self) {

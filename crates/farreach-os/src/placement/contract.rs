@@ -115,11 +115,15 @@ pub trait Placement: Send {
         Effort::Configured
     }
 
-    /// log2 of the pages of the parts into which a superpage of `2^order` is split. Such parts are copied whole when
-    /// one is made of them (TRI-2).
+    /// log2 of the pages of the parts into which a superpage of `2^order` is split.
     fn split_into(&self, order: u32) -> u32 {
         let _ = order;
         0
+    }
+
+    /// Whether smaller superpages are copied whole when a larger one is made of them, and not split before (TRI-2).
+    fn copies_parts(&self) -> bool {
+        false
     }
 
     /// log2 of the pages that a fault of a load or fetch in a file maps around it, all of which are taken to be in

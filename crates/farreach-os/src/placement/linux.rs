@@ -262,6 +262,7 @@ impl Placement for Linux {
         // In unlimited memory, nobody need know what pages contain.
         self.shrinks = self.shrinks.filter(|_| memory.alloc.total().is_some());
         memory.folios.shrinks = self.shrinks;
+        memory.folios.has_parts = self.contpte > 0;
         memory.watches_contents = self.shrinks.is_some();
         Ok(())
     }

@@ -130,6 +130,10 @@ impl Placement for Trident {
         }
     }
 
+    fn copies_parts(&self) -> bool {
+        true
+    }
+
     fn split_into(&self, order: u32) -> u32 {
         match self.orders[..] {
             [large, small] if u32::from(large) == order => small.into(),

@@ -148,7 +148,11 @@ impl Os {
         };
         let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
         self.keep_census(asid);
-        let smaller = self.memory.reservations.split_from(order).max(self.placement.split_into(order));
+        // What a superpage of zeros falls into is the page of zeros, again and again.
+        let smaller = match self.is_zeros(asid, vpn) {
+            true => 0,
+            false => self.memory.reservations.split_from(order).max(self.placement.split_into(order)),
+        };
         self.spaces[asid.0 as usize].table.set_order(group, smaller as u8);
         self.memory.counts.demotions += 1;
         self.change(asid, group, What::Demoted);

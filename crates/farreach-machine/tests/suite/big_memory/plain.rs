@@ -3,8 +3,9 @@
 use super::programs::{Act, Programs, Shape};
 use super::world::os;
 use farreach_oracle::dice::seeds;
-use farreach_oracle::paging::{Counts, Model};
+use farreach_oracle::paging::{Counts, Model, ZEROS};
 use farreach_os::Os;
+use farreach_os::frames::numbers;
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::{Kind, Op};
 use farreach_types::translation::PageTableView;
@@ -114,7 +115,10 @@ impl<M: Model> Paged<M> {
     }
 
     fn compare(&self, asid: Asid, page: u64) {
-        let got = self.os.pte(asid, Vpn(page)).map(|pte| (pte.pfn.0, u32::from(pte.order), pte.attr));
+        let got = self.os.pte(asid, Vpn(page)).map(|pte| {
+            let frame = if numbers::is_zeros(pte.pfn) { ZEROS } else { pte.pfn.0 };
+            (frame, u32::from(pte.order), pte.attr)
+        });
         let paging = self.model.paging();
         let expected = paging.entry(asid.0, page).map(|entry| {
             let prot = paging.page(asid.0, page).expect("what has an entry is mapped").prot;

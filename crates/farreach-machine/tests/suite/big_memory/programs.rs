@@ -153,6 +153,10 @@ impl Programs {
         if self.shape.advises > 0 && self.dice.percent(5) {
             return (asid, vec![Act::Op(self.move_aligned(used))]);
         }
+        if self.shape.advises > 0 && self.dice.percent(10) {
+            let (start, len) = ((used & !15) << 12, self.dice.pick(&[16, 32, 48]) << 12);
+            return (asid, vec![Act::Op(Op::Advise { start, len, advice: Advice::Collapse })]);
+        }
         let op = match self.dice.below(100) {
             0..45 => self.map(),
             45..62 => Op::Unmap { start, len },
