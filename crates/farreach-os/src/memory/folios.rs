@@ -46,6 +46,9 @@ pub struct Folios {
     pub has_parts: bool,
 }
 
+/// The frames of a block that was split, and those that are free now: first frame and number of each run.
+pub type Split = (Range<u64>, Vec<(u64, u64)>);
+
 fn enqueue(queue: &mut BTreeMap<u64, u64>, next: &mut u64, base: u64) -> Option<u64> {
     queue.insert(*next, base);
     *next += 1;
@@ -118,7 +121,7 @@ impl Folios {
     /// Splits the first block of the queue that is partly unmapped. Returns its frames, and those that are free now;
     /// `None` if there is none before one that is underused, which stays the first. Blocks before it that are neither
     /// leave the queue. `zeros` tells whether a frame holds zeros.
-    pub fn split_one(&mut self, zeros: impl Fn(u64) -> bool) -> Option<(Range<u64>, Vec<(u64, u64)>)> {
+    pub fn split_one(&mut self, zeros: impl Fn(u64) -> bool) -> Option<Split> {
         while let Some(first) = self.queue.first_entry() {
             let base = *first.get();
             let folio = self.blocks.get_mut(&base).expect("blocks in the queue are whole");
