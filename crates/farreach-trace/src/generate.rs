@@ -244,8 +244,8 @@ impl Program {
             }
             3 => batch.push_op(Op::Protect { start, len, prot: Prot { read: true, write: false, exec: false } }),
             4 | 5 => {
-                let all = [Advice::DontNeed, Advice::HugePage, Advice::NoHugePage, Advice::WillNeed, Advice::Collapse];
-                batch.push_op(Op::Advise { start, len, advice: all[self.rng.random_range(0..all.len())] });
+                let all = [Advice::DontNeed, Advice::HugePage, Advice::NoHugePage, Advice::WillNeed];
+                batch.push_op(Op::Advise { start, len, advice: all[self.rng.random_range(0..4)] });
             }
             6 if s.threads < 8 => {
                 s.threads += 1;

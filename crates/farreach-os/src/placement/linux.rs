@@ -304,6 +304,7 @@ impl Placement for Linux {
         order == self.largest
     }
 
+    /// CPT-1, and CPT-4 for what has the bit.
     fn split_into(&self, order: u32) -> u32 {
         if order > self.contpte { self.contpte } else { 0 }
     }

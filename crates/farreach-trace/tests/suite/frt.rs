@@ -131,7 +131,8 @@ fn every_op() -> Vec<Op> {
         Op::Switch { thread: 3 },
         Op::ThreadExit { thread: u32::MAX },
     ];
-    for advice in [Advice::DontNeed, Advice::HugePage, Advice::NoHugePage, Advice::WillNeed, Advice::Populate] {
+    let [none, huge, small] = [Advice::DontNeed, Advice::HugePage, Advice::NoHugePage];
+    for advice in [none, huge, small, Advice::WillNeed, Advice::Populate, Advice::Collapse] {
         ops.push(Op::Advise { start: 4096, len: 1, advice });
     }
     ops.extend([ThpRule::System, ThpRule::Advised, ThpRule::Never].map(Op::Thp));
