@@ -17,10 +17,10 @@
 //! * OK-6 The group without a block is examined: the cursor is behind it. It ends the wake.
 //! * OK-7 What a wake frees is free after it.
 //! * OK-8 A is that of a page, in a superpage, too: set by a touch, not by a fault alone, a fork or a collapse.
-//! * OK-9 What is mapped of a block that is split in LNX-21 or LNX-22 becomes base pages, whatever the contiguous bit:
+//! * OK-9 What is mapped of a block that is split in LNX-21 or LNX-22 becomes base pages, with a contiguous bit, too:
 //!   its frames are memory of their own from then on (CPT-3). Each superpage in a page table is one demotion.
 //! * OK-10 A superpage that falls into groups of a contiguous bit is a demotion; so is each of these that falls into
-//!   base pages. A superpage that is collapsed into a larger one is one demotion, whatever its size. A superpage of
+//!   base pages. A superpage that is collapsed into a larger one is one demotion, of any size. A superpage of
 //!   zeros falls into base pages: they all have one frame. Groups that move whole to an aligned place stay (LNX-20).
 //! * OK-11 The shrinker may take the page that it makes room for the copy of. Its copy is mapped all the same.
 //! * OK-12 All private memory of no file has pages of zeros. They are no memory: what a fault or collapse puts in their

@@ -1,9 +1,8 @@
 //! Stores to copy-on-write pages (T94-57, RMM15-30, LNX-23).
 
 use crate::contract::{OutOfMemory, What};
-use crate::frames::numbers;
 use crate::os::Os;
-use crate::page_table::entry::{Entry, attributes};
+use crate::page_table::entry::attributes;
 use crate::region::Region;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 
@@ -31,8 +30,9 @@ impl Os {
             }
         } else {
             shared = self.is_shared(asid, vpn, &region);
-            match if shared { Some(self.copy_frame(asid, vpn, &region)?) } else { None } {
-                // Room was made of this very page, since it held zeros (LNX-22).
+            let to = if shared { Some(self.copy_frame(asid, vpn, &region)?) } else { None };
+            match to {
+                // Room was made of this very page.
                 Some(to) if !self.has_memory(asid, vpn) => self.own_zeros(asid, vpn, &region, to),
                 to => self.own_page(asid, vpn, &region, to),
             }
@@ -43,24 +43,6 @@ impl Os {
         }
         self.memory.release_freed();
         Ok(())
-    }
-
-    /// Whether a page is mapped to memory.
-    fn has_memory(&self, asid: Asid, vpn: Vpn) -> bool {
-        self.spaces[asid.0 as usize].table.get(vpn).is_some_and(|entry| !numbers::is_zeros(entry.pfn))
-    }
-
-    /// A store to a page whose zeros were given up meanwhile makes this frame its own.
-    fn own_zeros(&mut self, asid: Asid, vpn: Vpn, region: &Region, to: Pfn) {
-        self.memory.counts.cow_copies += 1;
-        if self.is_zeros(asid, vpn) {
-            self.unmap_page(asid, vpn);
-            self.change(asid, VpnRange::one(vpn), What::Stale);
-        }
-        self.memory.fill_nameless(to, None);
-        self.memory.rename(region.object, region.page_of(vpn), to);
-        let (label, attr) = (region.label, attributes(region.prot, false));
-        self.map_page(asid, vpn, Entry { pfn: to, label, attr, present: true, ..Entry::default() });
     }
 
     /// Whether the frame of a mapped page is shared.

@@ -256,7 +256,7 @@ impl Os {
         true
     }
 
-    /// Splits superpages into base pages, each at once, whatever the parts into which it falls otherwise.
+    /// Splits superpages into base pages, each in one step.
     pub(crate) fn make_base_pages(&mut self, asid: Asid, leaves: Vec<ScannedLeaf>) {
         self.keep_census(asid);
         for pages in leaves.iter().map(ScannedLeaf::pages) {

@@ -12,9 +12,9 @@ const BATCH: usize = 512;
 impl Os {
     /// Frees some frames. False if there are none to take back.
     pub(super) fn make_room(&mut self) -> bool {
-        self.memory.release_held_early()
+        self.split_block()
+            || self.memory.release_held_early()
             || self.placement.release_kept(&mut self.memory, None)
-            || self.split_block()
             || self.reclaim_unused()
             || self.lend_from_pool()
     }
@@ -62,36 +62,51 @@ impl Os {
         }
         let Some(frames) = self.memory.folios.take_underused() else { return false };
         self.make_block_base_pages(&frames);
-        let mut zeros: Vec<(Asid, Vpn)> = Vec::new();
+        let runs = self.runs_of(&frames);
+        for of_one in runs.chunk_by(|a, b| a.0 == b.0) {
+            let since = self.changes.len();
+            for &(asid, pages, first) in of_one {
+                let zeros: Vec<Vpn> = (first.0..)
+                    .zip(pages.iter())
+                    .filter(|&(frame, _)| self.memory.holds_zeros(Pfn(frame)))
+                    .map(|(_, vpn)| vpn)
+                    .collect();
+                zeros.iter().for_each(|vpn| self.give_up_zeros(asid, *vpn));
+                self.memory.folios.took(zeros.len() as u64);
+            }
+            self.join_changes(since);
+        }
+        self.memory.release_freed();
+        true
+    }
+
+    /// What private anonymous memory maps of these frames: process, pages, the frame of the first.
+    fn runs_of(&self, frames: &Range<u64>) -> Vec<(Asid, VpnRange, Pfn)> {
+        let mut all = Vec::new();
         for asid in (0..self.spaces.len() as u32).map(Asid) {
             for range in self.private_anonymous(asid) {
                 for run in self.spaces[asid.0 as usize].table.runs_in(range) {
-                    let (first, end) = (run.entry.pfn.0, run.entry.pfn.0 + run.pages);
-                    let of_zeros = (first.max(frames.start)..end.min(frames.end))
-                        .filter(|&frame| self.memory.holds_zeros(Pfn(frame)));
-                    zeros.extend(of_zeros.map(|frame| (asid, Vpn(run.first.0 + (frame - first)))));
+                    let pfn = run.entry.pfn.0;
+                    let (first, end) = (pfn.max(frames.start), (pfn + run.pages).min(frames.end));
+                    if first < end {
+                        let pages = VpnRange { start: Vpn(run.first.0 + (first - pfn)), pages: end - first };
+                        all.push((asid, pages, Pfn(first)));
+                    }
                 }
             }
         }
-        for of_one in zeros.chunk_by(|a, b| a.0 == b.0) {
-            let since = self.changes.len();
-            of_one.iter().for_each(|&(asid, vpn)| self.give_up_zeros(asid, vpn));
-            self.join_changes(since);
-        }
-        self.memory.folios.took(zeros.len() as u64);
-        self.memory.release_freed();
-        !zeros.is_empty()
+        all
     }
 
-    /// What is mapped of these frames is base pages from now on.
+    /// The superpages that map parts of a block that was split are base pages from now on.
     fn make_block_base_pages(&mut self, frames: &Range<u64>) {
-        for asid in (0..self.spaces.len() as u32).map(Asid) {
-            let ranges = self.private_anonymous(asid).into_iter();
-            let leaves = ranges.flat_map(|range| self.scan_leaves(asid, range));
-            let leaves: Vec<_> = leaves.filter(|leaf| leaf.order > 0 && frames.contains(&leaf.pfn.0)).collect();
-            if !leaves.is_empty() {
-                self.make_base_pages(asid, leaves);
-            }
+        let order = (frames.end - frames.start).ilog2();
+        if self.placement.split_into(order) == 0 {
+            return; // None is left of a block that is partly unmapped, and others fall into base pages as they change.
+        }
+        for (asid, pages, _) in self.runs_of(frames) {
+            let leaves = self.scan_leaves(asid, pages).into_iter().filter(|leaf| leaf.order > 0).collect();
+            self.make_base_pages(asid, leaves);
         }
     }
 

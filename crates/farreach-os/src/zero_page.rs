@@ -20,6 +20,11 @@ impl Os {
         self.spaces[asid.0 as usize].table.get(vpn).is_some_and(|entry| numbers::is_zeros(entry.pfn))
     }
 
+    /// Whether a page is mapped to memory.
+    pub(crate) fn has_memory(&self, asid: Asid, vpn: Vpn) -> bool {
+        self.spaces[asid.0 as usize].table.get(vpn).is_some_and(|entry| !numbers::is_zeros(entry.pfn))
+    }
+
     /// Serves the fault of a load with zeros, if the policy has such pages: a superpage of them where one would do
     /// (LNX-2), else one page (LNX-4).
     pub(crate) fn zeros_fault(&mut self, asid: Asid, vpn: Vpn, region: &Region, kind: Kind) -> bool {
@@ -56,12 +61,13 @@ impl Os {
         self.map_run(asid, pages, Entry { pfn, label, attr, order, cow: true, present: true, ..Entry::default() });
     }
 
-    /// A store to a page of zeros: a superpage of them is replaced as a whole, or split if there is no block (LNX-2).
+    /// A store to a page of zeros: a superpage of them is replaced as a whole, or split if there is no block (LNX-2), or
+    /// if its region was cut since.
     pub(crate) fn replace_zeros(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> Result<(), OutOfMemory> {
         let order = self.spaces[asid.0 as usize].table.get(vpn).map_or(0, |entry| entry.order);
         let request = self.request_for(asid, vpn, region);
-        if order > 0 {
-            let group = VpnRange { start: vpn.align_down(order.into()), pages: 1 << order };
+        let group = VpnRange { start: vpn.align_down(order.into()), pages: 1 << order };
+        if order > 0 && inside(group, region.range) {
             let effort = self.placement.effort(self.huge_advice(asid, region), order);
             let first = FrameRequest { vpn: group.start, page: region.page_of(group.start), ..request };
             self.memory.alloc.prefer_zeroed(true);
@@ -72,13 +78,29 @@ impl Os {
                 return Ok(());
             }
             self.memory.counts.superpage_fallbacks += 1;
-            self.demote(asid, vpn);
         }
+        self.demote(asid, vpn);
         let pfn = self.object_frame(request)?;
-        self.unmap_page(asid, vpn);
+        self.map_in_place_of_zeros(asid, vpn, region, pfn);
+        Ok(())
+    }
+
+    /// A store to a shared page, whose zeros were given up while room was made for its copy (LNX-22), makes this frame
+    /// its own.
+    pub(crate) fn own_zeros(&mut self, asid: Asid, vpn: Vpn, region: &Region, pfn: Pfn) {
+        self.memory.counts.cow_copies += 1;
+        self.memory.fill_nameless(pfn, None);
+        self.memory.rename(region.object, region.page_of(vpn), pfn);
+        self.map_in_place_of_zeros(asid, vpn, region, pfn);
+    }
+
+    /// Maps memory where there is no page, or one of zeros.
+    fn map_in_place_of_zeros(&mut self, asid: Asid, vpn: Vpn, region: &Region, pfn: Pfn) {
+        if self.is_zeros(asid, vpn) {
+            self.unmap_page(asid, vpn);
+            self.change(asid, VpnRange::one(vpn), What::Stale);
+        }
         let (label, attr) = (region.label, attributes(region.prot, false));
         self.map_page(asid, vpn, Entry { pfn, label, attr, present: true, ..Entry::default() });
-        self.change(asid, VpnRange::one(vpn), What::Stale);
-        Ok(())
     }
 }

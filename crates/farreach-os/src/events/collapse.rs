@@ -10,8 +10,8 @@ use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::event::ThpRule;
 
 impl Os {
-    /// Groups of base pages that lie in the range become superpages at once, whatever the modes of sizes and the limits
-    /// of the daemon say; memory is compacted for them.
+    /// Groups of base pages that lie in the range become superpages at once. Modes of sizes and limits of the daemon do
+    /// not matter, and memory is compacted for them.
     pub(super) fn collapse_asked(&mut self, asid: Asid, range: VpnRange) {
         let Some(order) = self.placement.collapses_when_asked() else { return };
         if self.space(asid).thp == ThpRule::Never {

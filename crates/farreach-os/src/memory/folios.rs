@@ -42,8 +42,6 @@ pub struct Folios {
     pub deferred: bool,
     /// Which blocks are split that are mapped as a whole, if any.
     pub shrinks: Option<Underused>,
-    /// Whether a block that is split may still be mapped by superpages, which are split with it (CPT-3).
-    pub has_parts: bool,
 }
 
 /// The frames of a block that was split, and those that are free now: first frame and number of each run.

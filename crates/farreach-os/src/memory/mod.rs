@@ -131,7 +131,7 @@ impl Memory {
                 return Some(pfn);
             }
             let stolen = (0..self.reclaim_batch).take_while(|_| self.steal_one()).count();
-            if stolen == 0 && !self.preempt(0) && (self.folios.has_parts || self.split_folio().is_none()) {
+            if stolen == 0 && !self.preempt(0) {
                 return None;
             }
         }

@@ -101,9 +101,10 @@ const ZERO_PAGE: Key = Key {
 };
 const CONTPTE: Key = Key {
     name: "contpte",
-    default: "none",
-    allowed: Allowed::PageSizesOrNone { min: 16384, max: 2 << 20 },
-    about: "what entries with the contiguous bit of arm64 map together: parts of a superpage that is split (CPT-1)",
+    default: "4K",
+    allowed: Allowed::PageSize { min: 4096, max: 2 << 20 },
+    about: "what entries with the contiguous bit of arm64 map together: parts of a superpage that is split (CPT-1); 4K: \
+            there is no such bit",
 };
 
 const AROUND: Key = Key {
@@ -233,13 +234,9 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     let (shared_always, deferred) = (params.text(SHMEM.name) == "always", params.text(SPLIT.name) == "pressure");
     let shrinks = (deferred && params.flag(UNDERUSED.name))
         .then(|| Underused { order: largest.into(), zeros: params.int(NONE.name) });
-    let contpte = match params.sizes(CONTPTE.name)[..] {
-        [] => 0,
-        [size] => u32::from(order(params, &CONTPTE, size)?),
-        _ => return Err(format!("{} is not allowed: hardware has one such size", CONTPTE.name)),
-    };
     let zero_page = params.flag(ZERO_PAGE.name);
-    let around = (params.int(AROUND.name) / params.int(PAGE_SIZE.name)).max(1).ilog2();
+    let [contpte, around] =
+        [&CONTPTE, &AROUND].map(|key| (params.int(key.name) / params.int(PAGE_SIZE.name)).max(1).ilog2());
     Ok(Box::new(Linux {
         advised,
         others,
@@ -259,10 +256,9 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
 impl Placement for Linux {
     fn set_up(&mut self, memory: &mut Memory) -> Result<(), String> {
         memory.folios.deferred = self.deferred;
-        // In unlimited memory, nobody need know what pages contain.
+        // Unlimited memory is never short, so the contents of pages do not matter.
         self.shrinks = self.shrinks.filter(|_| memory.alloc.total().is_some());
         memory.folios.shrinks = self.shrinks;
-        memory.folios.has_parts = self.contpte > 0;
         memory.watches_contents = self.shrinks.is_some();
         Ok(())
     }

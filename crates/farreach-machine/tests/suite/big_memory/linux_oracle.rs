@@ -57,10 +57,12 @@ fn follows(keys: &str, config: &Config, happened: impl Fn(&PlainLinux) -> Vec<u6
     agree((keys, SEEDS, STEPS), |seed| pairs(keys, config, seed), |pair| happened(&pair.model));
 }
 
-/// The seeds whose programs find out that the model has another rule.
+/// The seeds whose programs find out that the model has another rule. Programs meet the limits of khugepaged seldom, so
+/// they are longer.
 fn found_out(keys: &str, config: &Config) -> usize {
-    let differs =
-        |mut pair: Paged<PlainLinux>| catch_unwind(AssertUnwindSafe(|| (0..STEPS).for_each(|_| pair.step()))).is_err();
+    let differs = |mut pair: Paged<PlainLinux>| {
+        catch_unwind(AssertUnwindSafe(|| (0..2 * STEPS).for_each(|_| pair.step()))).is_err()
+    };
     (0..SEEDS).filter(|seed| pairs(keys, config, *seed).into_iter().any(differs)).count()
 }
 
@@ -200,7 +202,7 @@ fn lnx_models_with_another_rule_of_later_ones_are_found_out() {
     found(&format!("{ENOUGH},zero_page=true"), enough.clone());
     found(&format!("{ENOUGH},contpte=32K"), enough);
     found(SHRINKS, Config { shrink: None, ..shrinks.clone() });
-    found(SHRINKS, Config { shrink: Some(4), ..shrinks });
+    found(SHRINKS, Config { shrink: Some(8), ..shrinks });
 }
 
 #[test]
@@ -208,8 +210,8 @@ fn lnx_models_with_another_rule_are_found_out() {
     let enough = config(4096, &BOTH, SOME_MISSING);
     let other = |khugepaged| Config { khugepaged, ..enough.clone() };
     for wrong in [
-        other(Khugepaged { max_ptes_none: 5, ..SOME_MISSING }),
-        other(Khugepaged { max_ptes_shared: 0, ..SOME_MISSING }),
+        other(Khugepaged { max_ptes_none: 8, ..SOME_MISSING }),
+        other(Khugepaged { max_ptes_shared: 3, ..SOME_MISSING }),
         other(Khugepaged { scan_sleep: 24, ..SOME_MISSING }),
         Config { modes: vec![(4, Always), (2, Madvise)], ..enough.clone() },
         Config { deferred: false, ..enough.clone() },
