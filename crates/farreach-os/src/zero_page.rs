@@ -61,8 +61,8 @@ impl Os {
         self.map_run(asid, pages, Entry { pfn, label, attr, order, cow: true, present: true, ..Entry::default() });
     }
 
-    /// A store to a page of zeros: a superpage of them is replaced as a whole, or split if there is no block (LNX-2), or
-    /// if its region was cut since.
+    /// A store to a page of zeros: a superpage of them is replaced as a whole, or split if there is no block (LNX-2) or
+    /// its region was cut since.
     pub(crate) fn replace_zeros(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> Result<(), OutOfMemory> {
         let order = self.spaces[asid.0 as usize].table.get(vpn).map_or(0, |entry| entry.order);
         let request = self.request_for(asid, vpn, region);

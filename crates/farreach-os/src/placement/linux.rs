@@ -103,8 +103,8 @@ const CONTPTE: Key = Key {
     name: "contpte",
     default: "4K",
     allowed: Allowed::PageSize { min: 4096, max: 2 << 20 },
-    about: "what entries with the contiguous bit of arm64 map together: parts of a superpage that is split (CPT-1); 4K: \
-            there is no such bit",
+    about: "what entries with the contiguous bit of arm64 map together: parts of a superpage that is split (CPT-1); \
+            4K: there is no such bit",
 };
 
 const AROUND: Key = Key {
