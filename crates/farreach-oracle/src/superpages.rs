@@ -34,17 +34,21 @@ pub(crate) struct Collapsed {
 impl Paging {
     /// LNX-1: whether a page may be in a superpage.
     pub(crate) fn allowed(&self, process: u32, page: &Page, mode: Mode) -> bool {
+        page.private() && self.wanted(process, page, mode)
+    }
+
+    /// The same of any kind of memory.
+    pub(crate) fn wanted(&self, process: u32, page: &Page, mode: Mode) -> bool {
         let mode = match self.programs.spaces[&process].thp {
             ThpRule::Never => Mode::Never,
             ThpRule::Advised if mode == Mode::Always => Mode::Madvise,
             _ => mode,
         };
-        page.private()
-            && match mode {
-                Mode::Always => page.huge != Some(false),
-                Mode::Madvise => page.huge == Some(true),
-                Mode::Never => false,
-            }
+        match mode {
+            Mode::Always => page.huge != Some(false),
+            Mode::Madvise => page.huge == Some(true),
+            Mode::Never => false,
+        }
     }
 
     /// What is mapped at a page, or is mapped there now that it is referenced (OG-4).

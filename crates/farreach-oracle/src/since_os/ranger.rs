@@ -1,18 +1,19 @@
 //! Translation Ranger: pages move until those of a region follow each other in memory (RNG-1 to RNG-4).
 //!
 //! * ON-70 Processes follow by number, and their regions by address: private memory, and shared memory without a file
-//!   whose pages are congruent with their places in it; not the kernel's. All regions are looked at, in one go.
+//!   whose pages are congruent with their places in it; not the kernel's. A percentile takes that part of the regions
+//!   of a process, rounded up: the largest, and of equal ones the first.
 //! * ON-71 A range lasts from its first page to the next range, or to the end of the region; the first one begins with
-//!   the region. It is kept as long as its first page is mapped there as the same page. Its anchor never changes.
+//!   the region. It is kept until its first page is unmapped, moved or mapped anew. Its anchor never changes.
 //! * ON-72 A page that failed belongs to the range that ends there. The next one begins with the page behind, if a
 //!   range that was kept does not begin at or before the next page that is present. Its anchor is that of the first
 //!   page present whose rounded page or frame is another than those of the range before; pages until there stay where
 //!   they are, and fail too.
-//! * ON-73 A page moves with the superpage of the process that it is in, by what the first page wants. It fails if the
-//!   place is not aligned to it, is outside of memory, is free only in part, or has something of another size, or if
-//!   another process has its frame in a larger superpage than this one.
-//! * ON-74 Any page of another region, process or of a file is exchanged, even if it is in its own place. All that name
-//!   a frame name the new one. A copied page's frame is free at once.
+//! * ON-73 A page moves with the superpage that it is in, by what the first page wants. It fails if the place is not
+//!   aligned to it, is outside of memory, is free only in part, or has something of another size.
+//! * ON-74 Movable is a page in exactly one page table, but the kernel's, and what others have in memory where it may
+//!   move. So a page that processes share fails, and is not exchanged. Any other page is, even if it is in its own
+//!   place. A copied page's frame is free at once.
 //! * ON-75 Promotion follows each region, group by group: private memory that may have superpages (ON-1), whose pages
 //!   are mapped alike, and lie in order in an aligned block.
 //! * ON-76 An exchange of two pages is one of `exchanged_pages`; those of superpages count each.
@@ -20,17 +21,19 @@
 
 use crate::frames::Frames;
 use crate::paging::{Entry, Full, Model, Paging};
-use crate::program::{Name, Page};
+use crate::program::{Name, moved, pages};
 use crate::superpages::{Mode, group};
 use crate::system::System;
 use farreach_types::event::{Kind, Op};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// A system.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub frames: Frames,
+    /// Frames of others that may move.
+    pub others: BTreeSet<u64>,
     pub mode: Mode,
     /// log2 of the pages of the superpages that a fault tries, largest first.
     pub faults: Vec<u32>,
@@ -40,21 +43,30 @@ pub struct Config {
     pub round: u32,
     /// From one run to the next (RNG-1).
     pub period: u64,
+    /// The part of the regions that is looked at (RNG-1).
+    pub percentile: u64,
 }
 
 /// RNG-2: page and frame.
 pub type Anchor = (u64, u64);
 
 /// What is counted.
-const OWN: [&str; 6] =
-    ["ranger_runs", "ranger_ranges", "ranger_promotions", "ranger_failed_pages", "copied_pages", "exchanged_pages"];
+const OWN: [&str; 7] = [
+    "ranger_runs",
+    "ranger_ranges",
+    "ranger_in_place",
+    "ranger_promotions",
+    "ranger_failed_pages",
+    "copied_pages",
+    "exchanged_pages",
+];
 
 /// The model.
 pub struct PlainRanger {
     config: Config,
     paging: Paging,
-    /// By process and first page, with what is mapped there.
-    ranges: BTreeMap<(u32, u64), (Anchor, Page)>,
+    /// By process and first page.
+    ranges: BTreeMap<(u32, u64), Anchor>,
     due: u64,
     counts: BTreeMap<&'static str, u64>,
 }
@@ -73,24 +85,36 @@ impl PlainRanger {
     /// First pages and anchors of the ranges of a process.
     pub fn ranges(&self, process: u32) -> Vec<(u64, Anchor)> {
         let all = self.ranges.range((process, 0)..=(process, u64::MAX));
-        all.map(|((_, first), (anchor, _))| (*first, *anchor)).collect()
+        all.map(|((_, first), anchor)| (*first, *anchor)).collect()
     }
 
-    /// RNG-1.
+    /// RNG-1: the regions of a process.
+    fn regions(&self, process: u32) -> Vec<Range<u64>> {
+        let space = &self.paging.programs.spaces[&process];
+        let (mut all, mut next) = (Vec::new(), 0);
+        while let Some((&page, known)) = space.pages.range(next..).next() {
+            let aligned = page.wrapping_sub(known.index).is_multiple_of(1 << self.config.order);
+            let wanted = if known.private() { known.name != Name::Kernel } else { aligned };
+            let region = space.region(page);
+            next = region.end;
+            if wanted && known.name != Name::File {
+                all.push(region);
+            }
+        }
+        let rest = all.len() as u64 * (100 - self.config.percentile) / 100;
+        // The first to go: the smallest, and of equal ones the last.
+        let mut sizes: Vec<(u64, u64)> = all.iter().map(|of| (of.end - of.start, u64::MAX - of.start)).collect();
+        sizes.sort_unstable();
+        all.retain(|of| !sizes[..rest as usize].contains(&(of.end - of.start, u64::MAX - of.start)));
+        all
+    }
+
     fn run(&mut self) {
         self.add("ranger_runs", 1);
         for process in self.paging.programs.spaces.keys().copied().collect::<Vec<_>>() {
-            let mut next = 0;
-            while let Some((&page, known)) = self.paging.programs.spaces[&process].pages.range(next..).next() {
-                let aligned = page.wrapping_sub(known.index).is_multiple_of(1 << self.config.order);
-                let wanted = if known.private() { known.name != Name::Kernel } else { aligned };
-                let wanted = wanted && known.name != Name::File;
-                let region = self.paging.programs.spaces[&process].region(page);
-                next = region.end;
-                if wanted {
-                    self.gather(process, &region);
-                    self.promote(process, &region);
-                }
+            for region in self.regions(process) {
+                self.gather(process, &region);
+                self.promote(process, &region);
             }
         }
         self.give_back();
@@ -102,7 +126,7 @@ impl PlainRanger {
         let mut fresh = Some((region.start, None));
         let mut anchor = (0, 0);
         for page in region.clone() {
-            if let Some((kept, _)) = self.ranges.get(&(process, page)) {
+            if let Some(kept) = self.ranges.get(&(process, page)) {
                 (anchor, fresh) = (*kept, None);
             }
             let Some(entry) = self.paging.entry(process, page) else { continue };
@@ -118,8 +142,7 @@ impl PlainRanger {
                     continue;
                 }
                 (anchor, fresh) = (new, None);
-                let known = self.paging.page(process, first).expect("it is in the region");
-                self.ranges.insert((process, first), (anchor, known));
+                self.ranges.insert((process, first), anchor);
                 self.add("ranger_ranges", 1);
             }
             if !self.place(page, entry, anchor) {
@@ -129,16 +152,27 @@ impl PlainRanger {
         }
     }
 
+    /// ON-74: log2 of the frames that move together with one.
+    fn movable(&self, frame: u64) -> Option<u32> {
+        match self.paging.names(frame) {
+            0 => self.config.others.contains(&frame).then_some(0),
+            1 => self.paging.movable(frame),
+            _ => None,
+        }
+    }
+
     /// RNG-3 for a page, or superpage. False: it fails.
     fn place(&mut self, page: u64, entry: Entry, anchor: Anchor) -> bool {
         let size = 1 << entry.order;
         let to = i128::from(anchor.1) + i128::from(page) - i128::from(anchor.0);
         let Some(to) = u64::try_from(to).ok() else { return false };
         if to == entry.frame {
+            self.add("ranger_in_place", size);
             return true;
         }
         let (from, place) = (entry.frame..entry.frame + size, to..to + size);
-        if !to.is_multiple_of(size) || self.paging.movable(entry.frame) != Some(entry.order) {
+        let moves = |frame: u64| self.movable(frame) == Some(entry.order);
+        if !to.is_multiple_of(size) || !from.clone().all(moves) {
             return false;
         }
         if place.clone().all(|frame| self.paging.frames.holds(frame)) {
@@ -149,8 +183,12 @@ impl PlainRanger {
             self.paging.counts.gathered_pages += size;
             return true;
         }
-        let alike = place.clone().all(|frame| self.paging.movable(frame) == Some(entry.order));
+        let alike = place.clone().all(moves);
         if alike {
+            // A page of others is no superpage.
+            if self.config.others.remove(&to) {
+                self.config.others.insert(entry.frame);
+            }
             self.paging.move_frames(from, to);
             self.add("exchanged_pages", size);
             self.paging.counts.gathered_pages += 2 * size;
@@ -181,6 +219,13 @@ impl PlainRanger {
     }
 }
 
+/// The pages that an `mremap` unmaps or moves, and those that it maps.
+fn remapped(op: &Op) -> Vec<Range<u64>> {
+    let (old, new) = moved(op).expect("it is an mremap");
+    let stays = if old.start == new.start { (old.end - old.start).min(new.end - new.start) } else { 0 };
+    vec![old.start + stays..old.end, new.start + stays..new.end]
+}
+
 impl System for PlainRanger {
     fn memory(&mut self) -> &mut Paging {
         &mut self.paging
@@ -200,10 +245,6 @@ impl System for PlainRanger {
     fn give_back(&mut self) {
         let freed = self.paging.collect();
         self.paging.frames.give_back(freed);
-        // ON-71.
-        let paging = &self.paging;
-        let page = |process: u32, page: u64| paging.page(process, page).map(|page| (page.mapping, page.index));
-        self.ranges.retain(|(process, first), (_, of)| page(*process, *first) == Some((of.mapping, of.index)));
     }
 }
 
@@ -212,7 +253,16 @@ impl Model for PlainRanger {
         &self.paging
     }
 
+    /// ON-71.
     fn apply(&mut self, process: u32, op: &Op) {
+        let gone = match op {
+            Op::Map(of) => vec![pages(of.start, of.len)],
+            Op::Unmap { start, len } => vec![pages(*start, *len)],
+            Op::End(_) => vec![0..u64::MAX],
+            Op::Remap { .. } => remapped(op),
+            _ => vec![],
+        };
+        self.ranges.retain(|(of, first), _| *of != process || !gone.iter().any(|pages| pages.contains(first)));
         self.follow(process, op);
     }
 

@@ -4,10 +4,13 @@
 //!
 //! Where the rules are silent:
 //!
-//! * A range is kept as long as its first page is the same page there. The first one begins with its region.
+//! * A range is kept until its first page is unmapped, moved or mapped anew. The first one begins with its region.
 //! * A superpage moves as a whole, and to where nothing but free frames or one of the same size lies.
 //! * Where no pair that differs from the anchor before can be had, pages stay where they are until one can.
-//! * A page that is mapped more than once does not move.
+//! * A superpage that lies in two regions, as advice leaves it, belongs to the first.
+//! * A page that is mapped more than once does not move, nor does memory of the kernel.
+//! * Of the regions of a process `ranger_percentile` takes that part, rounded up: the largest, of equal ones the first.
+//! * With `thp = never` there are no superpages, so nothing is rounded.
 
 use super::contract::{CollapsePolicy, FrameRequest, Placement, PlacementKind};
 use super::thp::{ALLOCATOR, EVERY, GROUPS, NONE, SHMEM, SHMEM_SIZE, SIZE, SIZES, THP, THP_KIND, order};
@@ -112,13 +115,6 @@ impl Anchor {
     }
 }
 
-/// A range: from its first page to the next one, or to the end of the region.
-struct Range {
-    anchor: Anchor,
-    /// What its first page is: the object, by its serial number, and the page of it.
-    page: (u64, u64),
-}
-
 #[derive(Default)]
 struct Tally {
     runs: u64,
@@ -137,8 +133,8 @@ struct Defrag {
     period: u64,
     percentile: u64,
     due: u64,
-    /// By process and first page.
-    ranges: BTreeMap<(Asid, Vpn), Range>,
+    /// The anchors of ranges, by process and first page. A range lasts to the next one, or to the end of the region.
+    ranges: BTreeMap<(Asid, Vpn), Anchor>,
     tally: Tally,
 }
 
@@ -208,19 +204,21 @@ impl Defrag {
     fn defragment(&mut self, os: &mut Os, owners: &mut Owners, asid: Asid, region: &Region) {
         let order = self.order;
         let round = |at: u64| at >> order << order;
-        let mut next = region.range.start;
+        let mut unseen = region.range.start;
         // Where the next range begins, and the anchor that it must not have.
-        let (mut anchor, mut fresh) = (None, Some((next, None)));
+        let (mut anchor, mut fresh) = (None, Some((unseen, None)));
         for at in os.spaces[asid.0 as usize].table.mapped_in(region.range) {
-            if at < next {
+            let entry = os.spaces[asid.0 as usize].table.get(at).expect("just listed");
+            // What begins in the region before was there.
+            if at.offset_in(entry.order.into()) > 0 {
                 continue;
             }
-            let entry = os.spaces[asid.0 as usize].table.get(at).expect("just listed");
             let pages = VpnRange { start: at, pages: 1 << entry.order };
-            if let Some((_, kept)) = self.ranges.range((asid, next)..=(asid, at)).next_back() {
-                (anchor, fresh) = (Some(kept.anchor), None);
+            // A range that was kept may begin inside of the superpage before this page.
+            if let Some((_, kept)) = self.ranges.range((asid, unseen)..=(asid, at)).next_back() {
+                (anchor, fresh) = (Some(*kept), None);
             }
-            next = pages.end();
+            unseen = Vpn(at.0 + 1);
             if let Some((first, before)) = fresh {
                 let new = Anchor { vpn: Vpn(round(at.0)), pfn: Pfn(round(entry.pfn.0)) };
                 if Some(new) == before {
@@ -228,14 +226,13 @@ impl Defrag {
                     continue;
                 }
                 (anchor, fresh) = (Some(new), None);
-                let page = os.page_at(asid, first).expect("it is in the region");
-                self.ranges.insert((asid, first), Range { anchor: new, page });
+                self.ranges.insert((asid, first), new);
                 self.tally.ranges += 1;
             }
             let place = anchor.and_then(|anchor: Anchor| anchor.place(at));
             if !place.is_some_and(|to| self.settle(os, owners, asid, pages, to)) {
                 self.tally.failed += pages.pages;
-                fresh = Some((next, anchor));
+                fresh = Some((pages.end(), anchor));
             }
         }
     }
@@ -269,10 +266,16 @@ impl Defrag {
 }
 
 impl Os {
-    /// What a page is: the serial number of its object, and which page of it.
-    fn page_at(&self, asid: Asid, vpn: Vpn) -> Option<(u64, u64)> {
-        let region = self.spaces.get(asid.0 as usize)?.regions.find(vpn)?;
-        Some((self.memory.objects.get(region.object).generation, region.page_of(vpn)))
+    /// RNG-3: the pages that move, or make room. Memory of the kernel is pinned.
+    fn movable_pages(&self) -> Owners {
+        let mut owners = self.owners(self.memory.alloc.total().unwrap_or(u64::MAX));
+        for space in &self.spaces {
+            for region in space.regions.iter().filter(|region| self.is_kernel(region)) {
+                let entries = space.table.mapped_in(region.range).into_iter().filter_map(|vpn| space.table.get(vpn));
+                entries.for_each(|entry| _ = owners.remove(&entry.pfn.0));
+            }
+        }
+        owners
     }
 
     fn is_kernel(&self, region: &Region) -> bool {
@@ -287,9 +290,7 @@ impl Daemon for Defrag {
 
     fn run(&mut self, os: &mut Os, now: u64) {
         self.tally.runs += 1;
-        let mut owners = os.owners(os.memory.alloc.total().unwrap_or(u64::MAX));
-        // Those whose first page is another one now are forgotten.
-        self.ranges.retain(|(asid, first), range| os.page_at(*asid, *first) == Some(range.page));
+        let mut owners = os.movable_pages();
         for asid in (0..os.spaces.len() as u32).map(Asid) {
             for region in self.regions(os, asid) {
                 self.defragment(os, &mut owners, asid, &region);

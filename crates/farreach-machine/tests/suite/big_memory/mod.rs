@@ -11,6 +11,7 @@ mod mapping;
 mod plain;
 mod programs;
 mod range_oracle;
+mod ranger_oracle;
 mod ranges;
 mod segment_choice;
 mod segment_oracle;

@@ -5,6 +5,7 @@ use farreach_types::addr::Asid;
 use farreach_types::event::{Advice, Backing, End, Kind, Mapping, Op, Prot, ThpRule};
 
 const READ_ONLY: Prot = Prot { read: true, write: false, exec: false };
+const CODE: Prot = Prot { read: true, write: false, exec: true };
 /// Processes at a time.
 const MOST: usize = 3;
 
@@ -28,6 +29,8 @@ pub struct Shape {
     pub in_a_row: u64,
     /// Of thirty mappings, those of shared anonymous memory.
     pub shared: u64,
+    /// Of thirty mappings, those of code.
+    pub code: u64,
     /// Whether memory is asked for at once.
     pub populates: bool,
     /// Of a hundred events, besides those that all have: advice, and memory that is dropped. 0: nor do superpages move.
@@ -43,6 +46,7 @@ pub const LARGE: Shape = Shape {
     align: 16,
     in_a_row: 85,
     shared: 1,
+    code: 0,
     populates: true,
     advises: 15,
     alone: false,
@@ -89,6 +93,9 @@ impl Programs {
         let other = self.dice.pick(&[READ_ONLY, Prot::RWX, Prot::NONE]);
         let prot = if self.dice.percent(8) { other } else { Prot::RW };
         let kind = if self.shape.alone { 3 + self.dice.below(27) } else { self.dice.below(30) };
+        if kind + self.shape.code >= 30 {
+            return self.map_code(start, len);
+        }
         let (backing, shared) = match kind {
             0 => (Backing::File { path: "/lib/x".into(), offset: self.dice.below(8) << 12 }, true),
             1 => (Backing::Stack, false),
@@ -98,6 +105,13 @@ impl Programs {
             _ => (Backing::Anonymous, false),
         };
         Op::Map(Mapping { start, len, prot, shared, backing })
+    }
+
+    /// Code of a file. The same pages of it are mapped often, most of them aligned alike.
+    fn map_code(&mut self, start: u64, len: u64) -> Op {
+        let offset = start + (self.dice.pick(&[0, 0, 0, 16, 1]) << 12);
+        let backing = Backing::File { path: "/bin/x".into(), offset };
+        Op::Map(Mapping { start, len, prot: CODE, shared: false, backing })
     }
 
     fn remap(&mut self) -> Op {

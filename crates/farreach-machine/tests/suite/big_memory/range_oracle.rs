@@ -17,6 +17,7 @@ const SHAPE: Shape = Shape {
     align: 1,
     in_a_row: 85,
     shared: 1,
+    code: 0,
     populates: false,
     advises: 0,
     alone: false,

@@ -45,6 +45,7 @@ fn case(keys: &str, frames: u64, change: impl Fn(&mut Config)) -> Case {
         align: 1,
         in_a_row: 60,
         shared: 1,
+        code: 0,
         populates: false,
         advises: 0,
         alone: false,

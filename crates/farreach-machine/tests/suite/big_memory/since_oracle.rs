@@ -6,6 +6,7 @@ use super::programs::{self, Shape};
 use farreach_oracle::frames::Frames;
 use farreach_oracle::linux::{Khugepaged, Mode};
 use farreach_oracle::paging::{Full, Model, Paging};
+use farreach_oracle::program::Name;
 use farreach_oracle::since_os::mosaic::{self, PlainMosaic};
 use farreach_oracle::since_os::solaris::{self, PlainSolaris};
 use farreach_oracle::since_os::tps::{self, PlainTps};
@@ -121,17 +122,20 @@ fn os_tps_follows_the_plain_model() {
 }
 
 fn solaris_pairs(seed: u64, frames: u64, orders: &[u32]) -> Vec<Of<PlainSolaris>> {
-    let keys = format!("placement=solaris,sol_sizes=16K+64K,sol_auto=heap+stack,memory={}K", 4 * frames);
+    let keys = format!("placement=solaris,sol_sizes=16K+64K,sol_auto=heap+stack+text,memory={}K", 4 * frames);
     let model = || PlainSolaris::new(solaris::Config { frames: blocks(frames), orders: orders.to_vec() });
     let skips = |model: &Named<PlainSolaris>, asid: Asid, op: &Op| match op {
         // What mremap adds to a heap that has moved is other memory here.
         Op::Remap { .. } => true,
-        // Files have base pages in the model (ON-21).
-        Op::Advise { start, len, advice: Advice::HugePage } => (start >> 12..(start + len) >> 12)
-            .any(|page| model.paging().page(asid.0, page).is_some_and(|page| !page.private())),
+        // Private mappings of files that can be stored to are not of the model (ON-24).
+        Op::Protect { start, len, prot } if prot.write => (start >> 12..(start + len) >> 12)
+            .filter_map(|page| model.paging().page(asid.0, page))
+            .any(|page| page.name == Name::File && !page.shared),
         _ => false,
     };
-    [LARGE, SMALL].map(|shape| pair(&keys, model(), |_| Vec::new(), seed, shape).without(skips)).into()
+    let shared = |shape| Shape { shared: 3, code: 6, ..shape };
+    let shapes = [LARGE, SMALL, shared(LARGE), shared(SMALL)];
+    shapes.map(|shape| pair(&keys, model(), |_| Vec::new(), seed, shape).without(skips)).into()
 }
 
 /// SOL-1 and SOL-2, with enough memory and without.
@@ -139,7 +143,7 @@ fn solaris_pairs(seed: u64, frames: u64, orders: &[u32]) -> Vec<Of<PlainSolaris>
 fn sol_follows_the_plain_model() {
     let happened = |model: &PlainSolaris| {
         let counts = &model.paging().counts;
-        vec![counts.superpage_faults, counts.demotions]
+        vec![counts.superpage_faults, counts.demotions, model.of_files, model.mapped_again]
     };
     follows("solaris", |seed| solaris_pairs(seed, 4096, &[4, 2]), happened);
     follows(

@@ -1,5 +1,6 @@
 //! Random programs: what must hold after every event (OSC-5 a to c), and that everything happens.
 
+use super::ranger::eights;
 use super::*;
 use crate::dice::{Dice, seeds};
 use crate::linux::{Khugepaged, Mode};
@@ -215,9 +216,7 @@ fn hwe_1_to_hwe_7_random_programs() {
 fn rng_1_to_rng_4_random_programs() {
     let new = |frames| {
         let faults = if frames == 256 { vec![3] } else { vec![] };
-        let config =
-            ranger::Config { frames: blocks(frames), mode: Mode::Always, faults, order: 3, round: 3, period: 80 };
-        ranger::PlainRanger::new(config)
+        ranger::PlainRanger::new(ranger::Config { faults, period: 80, ..eights(frames) })
     };
     run(new, |_| 0, |model| model.own().into_iter().map(|(_, count)| count).collect());
 }
@@ -244,7 +243,7 @@ fn osc_5_all_off_is_all_the_same() {
         let all = || blocks(256);
         let mode = Mode::Never;
         let plain = solaris::PlainSolaris::new(solaris::Config { frames: all(), orders: vec![] });
-        let ranger = ranger::Config { frames: all(), mode, faults: vec![], order: 3, round: 3, period: u64::MAX };
+        let ranger = ranger::Config { mode, faults: vec![], period: u64::MAX, ..eights(256) };
         let (util_threshold, fairness, adaptive, track_every, sampling) = (90, None, false, 0, false);
         let ingens = ingens::Config {
             frames: all(),

@@ -3,11 +3,22 @@
 use super::*;
 use crate::linux::Mode;
 use crate::since_os::ranger::{Config, PlainRanger};
+use std::collections::BTreeSet;
 
-/// Base pages, no rounding, and these free frames in this order.
+/// Base pages, no rounding, and nobody else in memory.
+fn config(frames: Frames) -> Config {
+    let others = BTreeSet::new();
+    Config { frames, others, mode: Mode::Always, faults: vec![], order: 9, round: 0, period: 5000, percentile: 100 }
+}
+
+/// Superpages of eight pages.
+pub(super) fn eights(frames: u64) -> Config {
+    Config { faults: vec![3], order: 3, round: 3, period: 10, ..config(blocks(frames)) }
+}
+
+/// These free frames in this order.
 fn ranger(frames: &[u64]) -> PlainRanger {
-    let frames = Frames::List(frames.to_vec());
-    PlainRanger::new(Config { frames, mode: Mode::Always, faults: vec![], order: 9, round: 0, period: 5000 })
+    PlainRanger::new(config(Frames::List(frames.to_vec())))
 }
 
 fn frames_of(model: &PlainRanger, process: u32, pages: Range<u64>) -> Vec<u64> {
@@ -53,8 +64,7 @@ fn rng_3_a_page_that_fails() {
 /// RNG-2: both are rounded down, and an anchor must differ from the one before.
 #[test]
 fn rng_2_rounded_anchors() {
-    let config = Config { frames: blocks(64), mode: Mode::Madvise, faults: vec![], order: 3, round: 3, period: 10 };
-    let mut model = PlainRanger::new(config);
+    let mut model = PlainRanger::new(Config { mode: Mode::Madvise, faults: vec![], ..eights(64) });
     map_as(&mut model, 9, 500..504, Backing::Kernel);
     store(&mut model, 9, 500..503);
     map(&mut model, 1, 17..40);
@@ -76,8 +86,7 @@ fn rng_2_rounded_anchors() {
 /// RNG-3, RNG-4: superpages move whole; what lies in order becomes one.
 #[test]
 fn rng_4_promotion() {
-    let config = Config { frames: blocks(64), mode: Mode::Always, faults: vec![3], order: 3, round: 3, period: 10 };
-    let mut model = PlainRanger::new(config);
+    let mut model = PlainRanger::new(eights(64));
     map(&mut model, 1, 0..1);
     store(&mut model, 1, 0..1);
     map(&mut model, 1, 1..24);
@@ -92,8 +101,7 @@ fn rng_4_promotion() {
 /// RNG-3: superpages move as a whole, or not at all.
 #[test]
 fn rng_3_superpages() {
-    let config = Config { frames: blocks(32), mode: Mode::Always, faults: vec![3], order: 3, round: 3, period: 10 };
-    let mut model = PlainRanger::new(config);
+    let mut model = PlainRanger::new(eights(32));
     map(&mut model, 1, 0..16);
     store(&mut model, 1, 0..1);
     map(&mut model, 2, 100..101);
@@ -110,22 +118,46 @@ fn rng_3_superpages() {
     assert_eq!(leaves(&model, 1), [(0, 3), (8, 3)]);
 }
 
-/// RNG-1, RNG-3: frames that several name, and memory that is shared.
+/// RNG-1, RNG-3, ON-74: pages that processes share stay; the page of a file is exchanged, but has no range.
 #[test]
-fn rng_3_all_that_name_a_frame() {
+fn rng_3_what_is_movable() {
     let mut model = ranger(&[30, 40, 31, 50, 60, 32]);
     map(&mut model, 1, 0..2);
     store(&mut model, 1, 0..2);
-    fork(&mut model, 1, 2);
-    let (start, len) = bytes(&(20..22));
-    model.apply(1, &Op::Map(Mapping { start, len, prot: Prot::RW, shared: true, backing: Backing::Anonymous }));
-    map_as(&mut model, 1, 30..31, Backing::File { path: "/f".into(), offset: 0 });
-    load(&mut model, 1, 30..31);
-    assert_eq!(frame(&model, 1, 30), Some(31));
-    store(&mut model, 1, 20..21);
+    map_as(&mut model, 2, 30..31, Backing::File { path: "/f".into(), offset: 0 });
+    load(&mut model, 2, 30..31);
+    fork(&mut model, 1, 3);
     model.advance(5000);
-    // The page of a file is exchanged; regions of files are not gathered.
-    assert_eq!([1, 2].map(|process| frames_of(&model, process, 0..2)), [[30, 31], [30, 31]]);
-    assert_eq!((frame(&model, 1, 30), frame(&model, 1, 20)), (Some(40), Some(50)));
-    assert_eq!(own(&model, "exchanged_pages"), 1);
+    assert_eq!([1, 3].map(|process| frames_of(&model, process, 0..2)), [[30, 40], [30, 40]]);
+    end(&mut model, 3);
+    model.advance(10_000);
+    assert_eq!((frames_of(&model, 1, 0..2), frame(&model, 2, 30)), (vec![30, 31], Some(40)));
+    assert_eq!((own(&model, "exchanged_pages"), model.ranges(2)), (1, vec![]));
+}
+
+/// RNG-3: what others have moves where it may.
+#[test]
+fn rng_3_pages_of_others() {
+    let frames = Frames::List(vec![30, 40, 50]);
+    let mut model = PlainRanger::new(Config { others: BTreeSet::from([31]), ..config(frames) });
+    map(&mut model, 1, 0..3);
+    store(&mut model, 1, 0..3);
+    model.advance(5000);
+    // Frame 32 is pinned.
+    assert_eq!(frames_of(&model, 1, 0..3), [30, 31, 50]);
+    assert_eq!([own(&model, "exchanged_pages"), own(&model, "ranger_failed_pages")], [1, 1]);
+}
+
+/// RNG-1: half of three regions are two, and of equal ones the first.
+#[test]
+fn rng_1_percentile() {
+    let frames = Frames::List(vec![10, 20, 30, 40, 50, 60, 70]);
+    let mut model = PlainRanger::new(Config { percentile: 50, ..config(frames) });
+    for pages in [0..2, 10..12, 20..23] {
+        map(&mut model, 1, pages.clone());
+        store(&mut model, 1, pages);
+    }
+    model.advance(5000);
+    // Pages 1 and 21 fail, for no frame beside is free.
+    assert_eq!(model.ranges(1).iter().map(|(first, _)| *first).collect::<Vec<_>>(), [0, 20, 22]);
 }

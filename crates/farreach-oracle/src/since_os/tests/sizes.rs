@@ -118,6 +118,38 @@ fn sol_1_sizes_of_segments() {
     assert_eq!(model.paging().counts.superpage_fallbacks, 2);
 }
 
+/// SOL-1, ON-23: text has superpages by itself, other mappings of files by advice, and all that map one share it.
+#[test]
+fn sol_1_superpages_of_files() {
+    let mut model = solaris::PlainSolaris::new(solaris::Config { frames: blocks(64), orders: vec![3] });
+    let code = Prot { read: true, write: false, exec: true };
+    let file = |pages: &Range<u64>, first: u64, shared: bool, prot: Prot| {
+        let (start, len) = bytes(pages);
+        Op::Map(Mapping { start, len, prot, shared, backing: Backing::File { path: "/f".into(), offset: first << 12 } })
+    };
+    model.apply(1, &file(&(8..24), 0, false, code));
+    load(&mut model, 1, 10..11);
+    assert_eq!((leaves(&model, 1), model.paging().counts.zeroed_pages), (vec![(8, 3)], 0));
+    // Another process maps one page less; a page that has a frame is there already.
+    model.apply(2, &file(&(0..7), 0, false, code));
+    load(&mut model, 2, 1..2);
+    assert_eq!((leaves(&model, 2), frame(&model, 2, 1)), (vec![(1, 0)], frame(&model, 1, 9)));
+    // A shared mapping of all of it gets it, once it is advised to.
+    model.apply(3, &file(&(16..32), 0, true, Prot::RW));
+    load(&mut model, 3, 24..25);
+    assert_eq!(leaves(&model, 3), [(24, 0)]);
+    advise(&mut model, 3, 16..32, Advice::HugePage);
+    store(&mut model, 3, 20..21);
+    assert_eq!((leaves(&model, 3), frame(&model, 3, 16)), (vec![(16, 3), (24, 0)], frame(&model, 1, 8)));
+    assert_eq!((model.mapped_again, model.of_files), (1, 1));
+    // Page 8 of the file has a frame, so its group was touched.
+    load(&mut model, 1, 18..19);
+    assert_eq!(leaves(&model, 1), [(8, 3), (18, 0)]);
+    // What one process splits stays whole for others.
+    unmap(&mut model, 1, 8..9);
+    assert_eq!((leaves(&model, 1).len(), leaves(&model, 3)[0]), (8, (16, 3)));
+}
+
 #[test]
 fn sol_2_parts() {
     let config = solaris::Config { frames: blocks(64), orders: vec![3] };

@@ -3,7 +3,7 @@
 use crate::testing::{counts, load, map, map_as, order, os, store, touch, unmap};
 use crate::{Os, What};
 use farreach_types::addr::{Asid, Pfn, Vpn};
-use farreach_types::event::{Backing, Kind, Op};
+use farreach_types::event::{Advice, Backing, Kind, Op};
 use farreach_types::translation::PageTableView;
 
 /// Base pages alone, without rounding; a run every ten ticks.
@@ -97,6 +97,17 @@ fn rng_3_shared_pages_stay() {
     assert_eq!(frames(&os, 0, [100, 101]), [7, 8]);
 }
 
+/// RNG-3: memory of the kernel is pinned.
+#[test]
+fn rng_3_memory_of_the_kernel_stays() {
+    let mut os = example(9);
+    map_as(&mut os, 1, 300, 1, false, Backing::Kernel);
+    place(&mut os, 1, 300, 10);
+    advance(&mut os, 10);
+    assert_eq!((frames(&os, 0, [100, 101, 102, 103]), frames(&os, 1, [300])), ([7, 8, 9, 51], [10]));
+    assert_eq!(counts(&os, WORK), [2, 1, 0, 1]);
+}
+
 /// Frames of other programs that may move are exchanged.
 #[test]
 fn rng_3_frames_of_others_are_exchanged() {
@@ -112,11 +123,19 @@ fn rng_3_frames_of_others_are_exchanged() {
     assert_eq!(os.frames().others, others);
 }
 
+/// Superpages of sixteen pages.
+fn superpages() -> Os {
+    os("ranger", "memory=1M,address_ordered=true,thp_size=64K,khugepaged=0,ticks_per_ms=1,ranger_period_ms=10")
+}
+
+fn advise(os: &mut Os, first: u64, pages: u64, advice: Advice) {
+    os.apply(Asid(0), &Op::Advise { start: first << 12, len: pages << 12, advice });
+}
+
 /// RNG-2 and RNG-4: anchors are rounded down, and a superpage whose pages are in place is promoted without a copy.
 #[test]
 fn rng_4_a_whole_superpage_is_promoted() {
-    let keys = "memory=1M,address_ordered=true,thp_size=64K,khugepaged=0,ticks_per_ms=1,ranger_period_ms=10";
-    let mut os = os("ranger", keys);
+    let mut os = superpages();
     // A region without room for a superpage, that grows.
     map(&mut os, 20, 12);
     (20..32).for_each(|page| _ = store(&mut os, page));
@@ -137,8 +156,7 @@ fn rng_4_a_whole_superpage_is_promoted() {
 /// RNG-3: superpages move and are exchanged as a whole.
 #[test]
 fn rng_3_superpages_are_exchanged_whole() {
-    let keys = "memory=1M,address_ordered=true,thp_size=64K,khugepaged=0,ticks_per_ms=1,ranger_period_ms=10";
-    let mut os = os("ranger", keys);
+    let mut os = superpages();
     map(&mut os, 16, 48);
     map(&mut os, 160, 48);
     for page in [16, 160, 32, 176, 48, 192] {
@@ -150,6 +168,41 @@ fn rng_3_superpages_are_exchanged_whole() {
     assert_eq!(frames(&os, 0, [160, 176, 192]), [64, 80, 96], "the anchor: where exchanges have put the first");
     unmap(&mut os, 16, 48);
     assert_eq!(os.frames().resident, 48);
+}
+
+/// RNG-3: advice makes two regions of one, but keeps a superpage that lies in both.
+#[test]
+fn rng_3_a_superpage_in_two_regions_is_seen_once() {
+    let mut os = superpages();
+    map(&mut os, 16, 32);
+    store(&mut os, 16);
+    advise(&mut os, 24, 24, Advice::NoHugePage);
+    store(&mut os, 32);
+    assert_eq!((frames(&os, 0, [16, 32]), order(&os, 0, 24), order(&os, 0, 32)), ([0, 16], 4, 0));
+    advance(&mut os, 10);
+    assert_eq!((counts(&os, WORK), counts(&os, ["ranger_ranges"])), ([17, 0, 0, 0], [2]));
+}
+
+/// RNG-2: a range is kept, though its first page is inside of a superpage now.
+#[test]
+fn rng_2_a_range_that_begins_in_a_superpage() {
+    let mut os = superpages();
+    // Without page 16 there is no superpage. Page 18 wants the frame of the kernel, so a range begins at page 19.
+    map(&mut os, 17, 31);
+    map_as(&mut os, 1, 300, 1, false, Backing::Kernel);
+    for (asid, page, frame) in [(0, 17, 1), (1, 300, 2), (0, 18, 5), (0, 19, 36)] {
+        place(&mut os, asid, page, frame);
+    }
+    advance(&mut os, 10);
+    assert_eq!((frames(&os, 0, [17, 18, 19]), counts(&os, ["ranger_ranges"])), ([1, 5, 35], [2]));
+    map(&mut os, 16, 1);
+    advise(&mut os, 16, 32, Advice::DontNeed);
+    store(&mut os, 16);
+    store(&mut os, 32);
+    assert_eq!((frames(&os, 0, [16, 32]), order(&os, 0, 16), order(&os, 0, 32)), ([16, 32], 4, 4));
+    // Its anchor is page 16 on frame 32.
+    advance(&mut os, 20);
+    assert_eq!((frames(&os, 0, [16, 32]), counts(&os, ["ranger_ranges"])), ([16, 48], [3]));
 }
 
 /// RNG-1: the largest regions alone.
