@@ -76,6 +76,7 @@ pub const STUDIES: &[&Study] = &[
     &atlas::STUDY,
     &policies::STUDY,
     &policies::cores::STUDY,
+    &policies::memory::STUDY,
     &policies::OPEN,
 ];
 

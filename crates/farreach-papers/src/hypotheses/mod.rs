@@ -16,6 +16,8 @@ mod hw_walks;
 mod hypothesis;
 mod judge;
 mod os_cores;
+mod os_memory;
+mod os_places;
 mod os_policies;
 mod ps;
 mod rmm15;
@@ -55,6 +57,8 @@ const FAMILIES: &[&[Hypothesis]] = &[
     hw_caches::CLAIMS,
     hw_open::CLAIMS,
     os_cores::CLAIMS,
+    os_memory::CLAIMS,
+    os_places::CLAIMS,
     os_policies::CLAIMS,
 ];
 

@@ -3,12 +3,14 @@
 pub mod cores;
 pub mod few_pages;
 pub mod large_memory;
+pub mod memory;
 mod pages;
 pub mod snapshots;
 
 pub use cores::{REFILLS, ROUNDS, TURNS_OF, UNMAPS, UNMAPS_APART};
 pub use few_pages::{ANOMALY, ATTRIBUTE, HALF_FILE, HOLE, OBJECT_60K, OBJECT_64K, ONE_DIRTY, UNALIGNED};
 pub use large_memory::{ARENAS, FORK, PROTECT, RANGES, SCATTERED, SPARSE, TINY, TURNS};
+pub use memory::{EQUALS, FEW_DIRTY, FILL, GIGABYTE, HOT_HIGH, HOT_LOW, MANY, MOSTLY_ZEROS, SPARSE_GROUPS, WIDE};
 pub use snapshots::SNAPSHOTS;
 
 use farreach_types::event::Source;
@@ -19,6 +21,7 @@ pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
         .or_else(|| large_memory::source(name))
         .or_else(|| snapshots::source(name))
         .or_else(|| cores::source(name))
+        .or_else(|| memory::source(name))
 }
 
 #[cfg(test)]
@@ -32,6 +35,8 @@ mod tests {
             .into_iter()
             .chain([ARENAS, FORK, PROTECT, SCATTERED, SPARSE, TINY, TURNS, SNAPSHOTS, UNMAPS, UNMAPS_APART, REFILLS])
             .chain(TURNS_OF)
+            .chain(EQUALS)
+            .chain([FEW_DIRTY, FILL, GIGABYTE, HOT_HIGH, HOT_LOW, MANY, MOSTLY_ZEROS, SPARSE_GROUPS, WIDE])
         {
             let report = check(&mut source(name).expect(name)).expect("no input, no failure");
             assert_eq!(report.violation, None, "{name}");
