@@ -57,7 +57,7 @@ pub use interleave::Interleaved;
 pub use pages::Pages;
 pub use partial::Partial;
 pub use pipe::{Arrival, Pipe, is_pipe};
-pub use relocate::{Relocated, Relocator};
+pub use relocate::{Layout, Relocated, Relocator};
 pub use samples::{Hot, Sampled};
 pub use write::{TARGETS, Target, Written, to_lackey, write_file, write_to};
 

@@ -1,5 +1,5 @@
-//! Superpage-aligned new mappings (T94-53), for streams whose addresses are recorded already: every new mapping begins
-//! at a multiple of a given size, in a relocated address space.
+//! Other places for mappings, for streams whose addresses are recorded already: every new mapping begins at a multiple
+//! of a given size (T94-53), or lies where Linux would put it, in a relocated address space.
 //!
 //! * A *cluster* is the memory that the recorded system placed by one decision. It moves as a whole, so that distances
 //!   inside it stay. New clusters are: a new mapping, the new place of a moved one, the heap, a stack.
@@ -10,6 +10,9 @@
 //! * Each cluster gets a place of its own above [`AREA`], where no program has addresses, with [`ROOM`] before and
 //!   behind it to grow. Places are reused when a cluster is gone, the lowest first, so equal streams have equal
 //!   addresses, and a program that maps and unmaps again and again does not use up the area.
+//! * With [`Layout::Linux`] clusters that a running program maps have no room around them. A mapping that replaces a
+//!   part of one and reaches beyond it is two mappings then, and growth in place for which there is no room is a move,
+//!   as it is in Linux.
 //! * Blocks are defined again under new numbers wherever their code lies in another place.
 //! * References outside any mapping stay where they are. One that cannot be relocated (it lies in the area, or begins
 //!   in one cluster and ends in another) is an error that names its address.
@@ -19,6 +22,7 @@
 //! such as a fully associative TLB of one page size, miss exactly as before.
 
 mod mappings;
+mod places;
 mod references;
 
 use farreach_types::Error;
@@ -29,6 +33,8 @@ use farreach_types::event::{
     block_word,
 };
 use hashbrown::{HashMap, HashSet};
+pub use places::Layout;
+use places::{Slot, TopDown};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -55,7 +61,15 @@ impl<S: Source> Relocated<S> {
     /// # Errors
     /// As [`Relocator::new`].
     pub fn new(source: S, size: u64) -> std::result::Result<Relocated<S>, String> {
-        Ok(Relocated { source, relocator: Relocator::new(size)? })
+        Relocated::with(source, Layout::Aligned(size))
+    }
+
+    /// Places mappings so.
+    ///
+    /// # Errors
+    /// As [`Relocator::new`].
+    pub fn with(source: S, layout: Layout) -> std::result::Result<Relocated<S>, String> {
+        Ok(Relocated { source, relocator: Relocator::with(layout)? })
     }
 }
 
@@ -67,7 +81,7 @@ impl<S: Source> Source for Relocated<S> {
 
 /// The transformation, for callers that have the batches.
 pub struct Relocator {
-    size: u64,
+    layout: Layout,
     blocks: Blocks,
     spaces: HashMap<Asid, Space>,
     /// New number of a block whose instructions begin at these addresses.
@@ -84,6 +98,8 @@ struct Space {
     places: Vec<Slot>,
     /// Bytes of all first clusters of places, as if packed one behind the other.
     packed: u64,
+    /// Clusters without a place of their own.
+    stacked: TopDown,
     /// Pages referenced while nothing was mapped there.
     wild: HashSet<u64>,
     /// Whether there was a reference.
@@ -118,18 +134,8 @@ struct Cluster {
     delta: u64,
     /// Mapped bytes.
     live: u64,
-    /// Index of its place.
-    place: usize,
-}
-
-/// A part of the area.
-#[derive(Clone, Copy)]
-struct Slot {
-    start: u64,
-    /// Where a cluster begins.
-    base: u64,
-    end: u64,
-    taken: bool,
+    /// Index of its place, if it has one of its own.
+    place: Option<usize>,
 }
 
 /// Direct-mapped memory of page number, generation and delta. Empty until it is used.
@@ -156,7 +162,27 @@ impl Relocator {
                 Bytes(size)
             ));
         }
-        Ok(Relocator { size, blocks: Blocks::default(), spaces: HashMap::new(), placed: HashMap::new() })
+        Ok(Relocator::of(Layout::Aligned(size)))
+    }
+
+    /// Places mappings as Linux does.
+    pub fn linux() -> Relocator {
+        Relocator::of(Layout::Linux)
+    }
+
+    /// Places mappings so.
+    ///
+    /// # Errors
+    /// As [`Relocator::new`].
+    pub fn with(layout: Layout) -> std::result::Result<Relocator, String> {
+        match layout {
+            Layout::Aligned(size) => Relocator::new(size),
+            Layout::Linux => Ok(Relocator::linux()),
+        }
+    }
+
+    fn of(layout: Layout) -> Relocator {
+        Relocator { layout, blocks: Blocks::default(), spaces: HashMap::new(), placed: HashMap::new() }
     }
 
     /// The next batch of the stream, relocated.
@@ -167,7 +193,7 @@ impl Relocator {
         let mut out = Batch::new(batch.asid);
         let mut at = 0;
         self.words(batch, &mut at, &mut out).map_err(|what| Error::Trace {
-            file: format!("alignment to {}", Bytes(self.size)),
+            file: format!("mappings {}", self.layout),
             place: format!("address space {}, word {at}", batch.asid.0),
             what,
         })?;
@@ -231,16 +257,16 @@ impl Relocator {
             out.push_op(op.clone());
             return Ok(());
         }
-        let size = self.size;
+        let layout = self.layout;
         let space = self.spaces.entry(asid).or_default();
         match op {
-            Op::Map(m) => space.map(m, size, out)?,
+            Op::Map(m) => space.map(m, layout, out)?,
             Op::Unmap { start, len } => space.unmap(*start, end(*start, *len)?, out)?,
             Op::Remap { old_start, old_len, new_start, new_len } => {
                 space.remap(
                     (*old_start, end(*old_start, *old_len)?),
                     (*new_start, end(*new_start, *new_len)?),
-                    size,
+                    layout,
                     out,
                 )?;
             }

@@ -8,8 +8,7 @@ use farreach_machine::{Lab, MachineSpec, Options, Sample};
 use farreach_native::this;
 use farreach_report::Report;
 use farreach_report::format::clean;
-use farreach_trace::{Cutter, Partial, Place, Relocator};
-use farreach_types::addr::Bytes;
+use farreach_trace::{Cutter, Layout, Partial, Place, Relocator};
 use farreach_types::count::parse_count;
 use farreach_types::event::Batch;
 use std::fmt::Display;
@@ -71,10 +70,11 @@ pub struct LabArgs {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]
     seed: u64,
     /// Give every new mapping a start that is a multiple of SIZE, such as 64K: a system whose mmap aligns for
-    /// superpages (T94-53). Growth of heap and stack and the segments of one library stay together. Needs a trace that
-    /// has mappings.
-    #[arg(long, value_name = "SIZE")]
-    align: Option<Bytes>,
+    /// superpages (T94-53). `linux`: the place that Linux would give it, below what is mapped already; private memory
+    /// of whole 2 MB at a multiple. Growth of heap and stack and the segments of one library stay together. Needs a
+    /// trace that has mappings.
+    #[arg(long, value_name = "SIZE|linux")]
+    align: Option<Layout>,
     /// Give pages the frames and 2 MB pages that a live process had: a file that `farreach contiguity --dump` wrote as
     /// root. Short for `placement=mapping,mapping=FILE` at every machine. FILE@0xADDRESS is a copy of /proc/PID/pagemap
     /// from this address on; if there is FILE.maps, it is a copy of /proc/PID/maps.
@@ -153,14 +153,14 @@ impl LabArgs {
     /// Refuses `--align` where the trace of a whole system is meant: its pages lie where its kernel has put them.
     pub fn check_alignment(&self, is_system: bool) -> Result<()> {
         let given = self.align.filter(|_| is_system);
-        given.map_or(Ok(()), |size| bail!("--align {size}: mappings of a whole system lie where its kernel put them"))
+        given.map_or(Ok(()), |_| bail!("--align: mappings of a whole system lie where its kernel put them"))
     }
 
     /// The relocator of `--align`, if it was given.
     pub fn alignment(&self) -> Result<Alignment> {
         let relocator =
-            self.align.map(|size| Relocator::new(size.0).map_err(|what| anyhow::anyhow!("--align: {what}")));
-        Ok(Alignment { size: self.align, relocator: relocator.transpose()? })
+            self.align.map(|layout| Relocator::with(layout).map_err(|what| anyhow::anyhow!("--align: {what}")));
+        Ok(Alignment { layout: self.align, relocator: relocator.transpose()? })
     }
 }
 
@@ -190,7 +190,7 @@ pub fn threads(given: u64) -> usize {
 
 /// Passes batches through, aligned with `--align`.
 pub struct Alignment {
-    size: Option<Bytes>,
+    layout: Option<Layout>,
     relocator: Option<Relocator>,
 }
 
@@ -205,7 +205,7 @@ impl Alignment {
 
     /// The name of what runs, for the result.
     pub fn label(&self, source: &str) -> String {
-        self.size.map_or_else(|| source.to_owned(), |size| format!("{source} (new mappings aligned to {size})"))
+        self.layout.map_or_else(|| source.to_owned(), |layout| format!("{source} (new mappings {layout})"))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::common::{Stream, lab, run_batches};
 use farreach_trace::relocate::AREA;
-use farreach_trace::{Relocated, Relocator, check, generate};
+use farreach_trace::{Layout, Relocated, Relocator, check, generate};
 use farreach_types::addr::Asid;
 use farreach_types::event::{Access, Advice, Backing, Batch, Blocks, End, Item, Op, Prot, Source};
 use std::collections::HashMap;
@@ -10,7 +10,11 @@ use std::collections::HashMap;
 const SIZE: u64 = 64 << 10;
 
 fn relocate(batches: &[Batch], size: u64) -> Result<Vec<Batch>, String> {
-    let mut relocator = Relocator::new(size)?;
+    relocate_so(batches, Layout::Aligned(size))
+}
+
+fn relocate_so(batches: &[Batch], layout: Layout) -> Result<Vec<Batch>, String> {
+    let mut relocator = Relocator::with(layout)?;
     batches.iter().map(|b| relocator.apply(b).map_err(|e| e.to_string())).collect()
 }
 
@@ -59,9 +63,9 @@ impl Source for Slice<'_> {
 /// Everything a stream can have: the same references at the same offsets, sound for every consumer.
 #[test]
 fn relocated_programs_are_sound_and_refer_alike() {
-    for seed in 0..12 {
+    for (seed, layout) in (0..12).flat_map(|seed| [Layout::Aligned(SIZE), Layout::Linux].map(|layout| (seed, layout))) {
         let batches = program(seed);
-        let new = relocate(&batches, SIZE).expect("it can be relocated");
+        let new = relocate_so(&batches, layout).expect("it can be relocated");
         let report = check(&mut Slice(new.iter())).expect("no input, no failure");
         assert_eq!(report.violation, None, "seed {seed}");
         let (old, new) = (accesses(&batches), accesses(&new));
@@ -72,7 +76,7 @@ fn relocated_programs_are_sound_and_refer_alike() {
             moved += usize::from(b.addr >= AREA);
         }
         assert!(moved > old.len() / 2, "seed {seed}: {moved} of {} references moved", old.len());
-        let mut source = Relocated::new(Slice(batches.iter()), SIZE).expect("a good size");
+        let mut source = Relocated::with(Slice(batches.iter()), layout).expect("a good size");
         assert_eq!(check(&mut source).expect("the same").totals.loads, report.totals.loads);
     }
 }
@@ -88,10 +92,10 @@ fn t94_53_fully_associative_single_page_designs_miss_alike() {
         "t94/single:entries=16,replacement=random",
         "t94/single:entries=16,process_ids=false,replacement=lru",
     ];
-    for seed in 0..6 {
+    for (seed, layout) in (0..6).flat_map(|seed| [Layout::Aligned(SIZE), Layout::Linux].map(|layout| (seed, layout))) {
         let batches = program(seed);
         let old = run_batches(&machines, &batches, false, 1);
-        let new = run_batches(&machines, &relocate(&batches, SIZE).expect("it can be relocated"), false, 1);
+        let new = run_batches(&machines, &relocate_so(&batches, layout).expect("it can be relocated"), false, 1);
         let (w, v) = (&old.result.workload, &new.result.workload);
         assert_eq!((w.instructions, &w.lookups, &w.references), (v.instructions, &v.lookups, &v.references));
         for (a, b) in old.result.machines.iter().zip(&new.result.machines) {
@@ -100,6 +104,31 @@ fn t94_53_fully_associative_single_page_designs_miss_alike() {
             assert_eq!((a.memory.resident_bytes, a.timeline.clone()), (b.memory.resident_bytes, b.timeline.clone()));
         }
     }
+}
+
+/// Below each other, whole 2 MB at a multiple; what grows where there is no room moves, and what reaches beyond a part
+/// that it replaces is two mappings.
+#[test]
+fn mappings_lie_where_linux_puts_them() {
+    let mut s = Stream::new();
+    s.start();
+    s.anon(0x100, 1).load(0x100);
+    s.anon(0x2000, 3).anon(0x3000, 4).anon(0x5001, 512).load(0x2002).load(0x3000).load(0x5001);
+    s.op(Op::Remap { old_start: 0x3000 << 12, old_len: 4 << 12, new_start: 0x3000 << 12, new_len: 5 << 12 });
+    s.load(0x3000).load(0x3004);
+    s.op(Op::Unmap { start: 0x2000 << 12, len: 1 << 12 }).anon(0x2001, 3).load(0x2001).load(0x2003);
+    let new = relocate_so(&s.batches, Layout::Linux).expect("it can be relocated");
+    let (ops, accesses) = (ops(&new), accesses(&new));
+    let starts = map_starts(&ops);
+    let top = (AREA >> 12) + 0x7_fff7_ffff;
+    let below = |addr: u64| top - (addr >> 12);
+    assert_eq!(starts[1..4].iter().map(|start| below(*start)).collect::<Vec<_>>(), [3, 7, 1023]);
+    assert_eq!(starts[3] % (2 << 20), 0);
+    let moved = ops.iter().find_map(|op| if let Op::Remap { new_start, .. } = op { Some(*new_start) } else { None });
+    assert_eq!(moved.map(below), Some(12));
+    assert_eq!(starts[4..].iter().map(|start| below(*start)).collect::<Vec<_>>(), [2, 3]);
+    let pages: Vec<u64> = accesses[1..].iter().map(|(_, a)| below(a.addr)).collect();
+    assert_eq!(pages, [1, 7, 1023, 12, 8, 2, 3]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The effect of mappings on clusters and their places.
 
+use super::places::{anonymous, offset_in_huge};
 use super::*;
 
 impl Space {
@@ -63,9 +64,13 @@ impl Space {
             }
             let cluster = self.clusters[piece.cluster].as_mut().expect("mapped clusters live");
             cluster.live -= part.end - part.start;
+            let (place, delta) = (cluster.place, cluster.delta);
             if cluster.live == 0 {
-                self.places[cluster.place].taken = false;
                 self.clusters[piece.cluster] = None;
+            }
+            match place {
+                Some(place) => self.places[place].taken = self.clusters[piece.cluster].is_some(),
+                None => self.stacked.give(part.start.wrapping_add(delta), part.end.wrapping_add(delta)),
             }
         }
         if !self.wild.is_empty() {
@@ -84,9 +89,12 @@ impl Space {
     ) -> std::result::Result<(), String> {
         self.generation += 1;
         let c = self.clusters[cluster].as_mut().expect("the caller chose a cluster that lives");
-        let place = self.places[c.place];
         let new = start.wrapping_add(c.delta);
-        if new < place.start || place.end - new < end - start {
+        let fits = match c.place.map(|place| self.places[place]) {
+            Some(place) => new >= place.start && place.end - new >= end - start,
+            None => self.stacked.take(new, new.wrapping_add(end - start)),
+        };
+        if !fits {
             return Err(format!("the mapping at {start:#x} grew by more than {}", Bytes(ROOM)));
         }
         c.live += end - start;
@@ -94,32 +102,60 @@ impl Space {
         Ok(())
     }
 
-    /// A new cluster for a range: at the lowest place that is free and large enough.
-    pub(super) fn cluster(&mut self, start: u64, end: u64, size: u64) -> std::result::Result<usize, String> {
+    /// A new cluster for a range: at the lowest place that is free and large enough, or as Linux does, which aligns to
+    /// `offset` bytes from a multiple of 2 MB if that is given.
+    pub(super) fn cluster(
+        &mut self,
+        (start, end): (u64, u64),
+        class: Class,
+        offset: Option<u64>,
+        layout: Layout,
+    ) -> std::result::Result<usize, String> {
         let len = end - start;
+        let (base, place) = if layout == Layout::Linux && class == Class::Other && self.running {
+            (self.stacked.place(len, offset).ok_or("the mappings do not fit in 47 bits")?, None)
+        } else {
+            let place = self.roomy_place(start, len, layout)?;
+            (self.places[place].base, Some(place))
+        };
+        let new = Some(Cluster { delta: base.wrapping_sub(start), live: 0, place });
+        let free = self.clusters.iter().position(Option::is_none);
+        let index = free.unwrap_or(self.clusters.len());
+        match self.clusters.get_mut(index) {
+            Some(cluster) => *cluster = new,
+            None => self.clusters.push(new),
+        }
+        Ok(index)
+    }
+
+    /// A place for so many bytes, with room around it.
+    fn roomy_place(&mut self, start: u64, len: u64, layout: Layout) -> std::result::Result<usize, String> {
         let fits = |p: &Slot| !p.taken && p.end - p.base >= len + ROOM;
         let place = match self.places.iter().position(fits) {
             Some(place) => place,
             None => {
-                // Low bits as if the clusters were packed: sets of a set-associative TLB are used as by a compact
-                // placement.
-                let from = self.places.last().map_or(AREA, |p| p.end);
-                let base = from + ROOM + self.packed % ROOM;
-                self.packed = (self.packed + len).next_multiple_of(size);
-                let end = (base + len).checked_next_multiple_of(ROOM).and_then(|e| e.checked_add(ROOM));
-                let end =
-                    end.filter(|&e| e <= AREA_END && len < AREA_END).ok_or("the mappings do not fit in 64 bits")?;
-                self.places.push(Slot { start: from, base, end, taken: false });
+                let from = self.places.last().map_or(layout.first_place(), |p| p.end);
+                let shift = match layout {
+                    // Low bits as if the clusters were packed: sets of a set-associative TLB are used as by a compact
+                    // placement.
+                    Layout::Aligned(size) => {
+                        let packed = self.packed;
+                        self.packed = (packed + len).next_multiple_of(size);
+                        packed % ROOM
+                    }
+                    Layout::Linux => start % ROOM,
+                };
+                self.places.push(Slot::after(from, shift, len)?);
                 self.places.len() - 1
             }
         };
         self.places[place].taken = true;
-        let new = Cluster { delta: self.places[place].base.wrapping_sub(start), live: 0, place };
-        match self.clusters.iter().position(Option::is_none) {
-            Some(i) => self.clusters[i] = Some(new),
-            None => self.clusters.push(Some(new)),
-        }
-        Ok(self.clusters.iter().position(|c| c.is_some_and(|c| c.place == place)).expect("just put there"))
+        Ok(place)
+    }
+
+    /// Whether a cluster has room around it.
+    fn is_roomy(&self, cluster: usize) -> bool {
+        self.clusters[cluster].is_some_and(|c| c.place.is_some())
     }
 
     /// The cluster that a mapping of this class continues, if it does.
@@ -141,7 +177,8 @@ impl Space {
         &mut self,
         (start, end): (u64, u64),
         class: Class,
-        size: u64,
+        offset: Option<u64>,
+        layout: Layout,
         out: &mut Batch,
     ) -> std::result::Result<Vec<(u64, u64, usize)>, String> {
         // Clusters that are not replaced as a whole keep the replaced part.
@@ -151,22 +188,23 @@ impl Space {
             part.piece.iter().for_each(|p| *covered.entry(p.cluster).or_default() += part.end - part.start);
         }
         let stays = |c: usize| self.clusters[c].is_some_and(|cluster| cluster.live > covered[&c]);
-        let mut runs: Vec<(u64, u64, usize)> = Vec::new();
+        let mut runs: Vec<(u64, u64, Option<usize>)> = Vec::new();
         for part in &parts {
-            let Some(cluster) = part.piece.map(|p| p.cluster).filter(|&c| stays(c)) else { continue };
+            let cluster = part.piece.map(|p| p.cluster).filter(|&c| stays(c));
             match runs.last_mut() {
                 Some((_, end, last)) if *last == cluster => *end = part.end,
-                Some((_, end, _)) => {
-                    *end = part.start;
-                    runs.push((part.start, part.end, cluster));
-                }
-                None => runs.push((start, part.end, cluster)),
+                _ => runs.push((part.start, part.end, cluster)),
             }
         }
-        if let Some(last) = runs.last_mut() {
-            last.1 = end;
+        // What is between them goes to a neighbour with room.
+        let clusters: Vec<Option<usize>> = runs.iter().map(|run| run.2).collect();
+        for (i, run) in runs.iter_mut().enumerate().filter(|(_, run)| run.2.is_none()) {
+            let beside = [i.checked_sub(1), Some(i + 1)].into_iter().flatten();
+            let beside = beside.filter_map(|at| clusters.get(at).copied().flatten());
+            run.2 = beside.into_iter().find(|&c| self.is_roomy(c));
         }
-        let continued = self.continued(start, end, class).filter(|_| runs.is_empty());
+        let replaces = clusters.iter().any(Option::is_some);
+        let continued = self.continued(start, end, class).filter(|_| !replaces);
         // The cluster to be continued is kept even while it is empty.
         let held = continued.inspect(|&c| self.clusters[c].as_mut().expect("found by a piece").live += 1);
         let images = self.images(start, end)?;
@@ -174,13 +212,23 @@ impl Space {
         if let Some(c) = held {
             self.clusters[c].as_mut().expect("held").live -= 1;
         }
-        if runs.is_empty() {
-            let cluster = match continued {
-                Some(cluster) => cluster,
-                None => self.cluster(start, end, size)?,
-            };
-            runs.push((start, end, cluster));
+        if let Some(cluster) = continued {
+            runs = vec![(start, end, Some(cluster))];
         }
+        // Clusters without room come to be one by one: the next one's place depends on it.
+        let mut placed = Vec::new();
+        for (from, to, cluster) in runs {
+            let cluster = match cluster {
+                Some(cluster) => cluster,
+                None => self.cluster((from, to), class, offset.filter(|_| !replaces), layout)?,
+            };
+            self.insert(from, to, cluster, class)?;
+            match placed.last_mut() {
+                Some((_, end, last)) if *last == cluster => *end = to,
+                _ => placed.push((from, to, cluster)),
+            }
+        }
+        let runs = placed;
         let delta = |c: usize| self.clusters[c].expect("chosen above").delta;
         let inside = |s: u64, len: u64| {
             runs.iter().any(|&(from, to, c)| {
@@ -192,13 +240,10 @@ impl Space {
         for (start, len) in images.into_iter().filter(|&(s, len)| !inside(s, len)) {
             out.push_op(Op::Unmap { start, len });
         }
-        for &(from, to, cluster) in &runs {
-            self.insert(from, to, cluster, class)?;
-        }
         Ok(runs)
     }
 
-    pub(super) fn map(&mut self, m: &Mapping, size: u64, out: &mut Batch) -> std::result::Result<(), String> {
+    pub(super) fn map(&mut self, m: &Mapping, layout: Layout, out: &mut Batch) -> std::result::Result<(), String> {
         let class = match m.backing {
             Backing::Heap => Class::Heap,
             Backing::Stack => Class::Stack,
@@ -208,7 +253,7 @@ impl Space {
         if m.len == 0 {
             return Err(format!("a mapping of no bytes at {:#x}", m.start));
         }
-        for (from, to, cluster) in self.claim(range, class, size, out)? {
+        for (from, to, cluster) in self.claim(range, class, offset_in_huge(m), layout, out)? {
             let backing = match &m.backing {
                 Backing::File { path, offset } => {
                     Backing::File { path: path.clone(), offset: offset + (from - m.start) }
@@ -233,14 +278,14 @@ impl Space {
         &mut self,
         old: (u64, u64),
         new: (u64, u64),
-        size: u64,
+        layout: Layout,
         out: &mut Batch,
     ) -> std::result::Result<(), String> {
         let (old_len, new_len) = (old.1 - old.0, new.1 - new.0);
         let Some(&piece) = self.find(old.0) else {
             // The trace has no mapping there.
             let old_start = self.unmoved(old.0)?;
-            for (from, to, cluster) in self.claim(new, Class::Other, size, out)? {
+            for (from, to, cluster) in self.claim(new, Class::Other, None, layout, out)? {
                 let new_start = from.wrapping_add(self.clusters[cluster].expect("just claimed").delta);
                 out.push_op(Op::Remap { old_start, old_len, new_start, new_len: to - from });
             }
@@ -251,13 +296,21 @@ impl Space {
             return Err(format!("the {old_len} bytes moved from {:#x} are not one mapping", old.0));
         }
         if old.0 == new.0 {
-            let keep = old.0 + old_len.min(new_len);
-            // Growth over other mappings replaces them.
-            if new.1 > old.1 {
-                self.unmap(old.1, new.1, out)?;
-                self.insert(old.1, new.1, piece.cluster, piece.class)?;
+            if new.1 <= old.1 {
+                self.remove(new.1, old.1);
             } else {
-                self.remove(keep, old.1);
+                // Growth over other mappings replaces them.
+                self.unmap(old.1, new.1, out)?;
+                let (from, to) = (old_start + old_len, old_start + new_len);
+                if !self.is_roomy(piece.cluster) && !self.stacked.is_free(from, to) {
+                    let cluster = self.cluster(new, piece.class, anonymous(new_len), layout)?;
+                    self.remove(old.0, old.1);
+                    self.insert(new.0, new.1, cluster, piece.class)?;
+                    let new_start = new.0.wrapping_add(self.clusters[cluster].expect("just made").delta);
+                    out.push_op(Op::Remap { old_start, old_len, new_start, new_len });
+                    return Ok(());
+                }
+                self.insert(old.1, new.1, piece.cluster, piece.class)?;
             }
             out.push_op(Op::Remap { old_start, old_len, new_start: old_start, new_len });
             return Ok(());
@@ -267,7 +320,7 @@ impl Space {
         }
         self.unmap(new.0, new.1, out)?;
         let class = if piece.class == Class::Heap { Class::Other } else { piece.class };
-        let cluster = self.cluster(new.0, new.1, size)?;
+        let cluster = self.cluster(new, class, anonymous(new_len), layout)?;
         self.insert(new.0, new.1, cluster, class)?;
         let new_start = new.0.wrapping_add(self.clusters[cluster].expect("just made").delta);
         out.push_op(Op::Remap { old_start, old_len, new_start, new_len });

@@ -22,7 +22,7 @@ impl Space {
     /// An address outside all mappings is unchanged; an error if a relocated mapping lies there.
     pub(super) fn unmoved(&self, addr: u64) -> std::result::Result<u64, String> {
         let hit = |p: &Slot| p.taken && (p.start..p.end).contains(&addr);
-        if addr >= AREA && self.places.iter().any(hit) {
+        if addr >= AREA && (self.places.iter().any(hit) || self.stacked.has(addr)) {
             return Err(format!("the address {addr:#x} is not mapped, and lies where a mapping was moved to"));
         }
         Ok(addr)
