@@ -32,7 +32,7 @@ class _Settings(NamedTuple):
 
     limit: Optional[int]
     seed: int
-    align: Optional[int]
+    align: Union[int, str, None]
     threads: int
     plain: bool
     progress: Optional[Callable[[int, int], Any]]
@@ -90,7 +90,7 @@ def _settings(
         raise ValueError(f"sample = {sample!r} is not allowed: a whole number from 2 to 1000 is")
     if not (callable(progress) or isinstance(progress, bool)):
         raise ValueError(f"progress = {progress!r} is not allowed: True, False or a function is")
-    number, bytes_of = count_of("limit", limit), size_of("align", align)
+    number, bytes_of = count_of("limit", limit), align if align == "linux" else size_of("align", align)
     pieces = (place_of(start), count_of("skip", skip), count_of("warmup", warmup), count_of("every", every))
     return _Settings(number, seed_of(seed), bytes_of, int(threads), plain, _shown(progress), sample, *pieces)
 
@@ -122,7 +122,7 @@ def run(
             designs of the subblock paper.
         limit: stop after so many instructions, such as "300M".
         seed: seed of everything random.
-        align: give every new mapping a start that is a multiple of this size.
+        align: give every new mapping a start that is a multiple of this size, or `"linux"`: where Linux would put it.
         threads: threads to simulate on; 0: as many as there are processors, or one if a design is written in Python.
             The result is the same on any number.
         plain: without shortcuts: every design is asked at every lookup. Slow, same result.

@@ -142,6 +142,13 @@ def test_numbers_as_people_write_them(kernel):
         farreach.simulate(kernel, "t94/single", align=5000)
 
 
+def test_mappings_where_linux_puts_them(kernel):
+    plain, linux = (farreach.simulate(kernel, "t94/single", align=align).machines[0] for align in (None, "linux"))
+    assert plain.counts["tlb"]["misses"] == linux.counts["tlb"]["misses"] > 0
+    with pytest.raises(ValueError, match="align"):
+        farreach.simulate(kernel, "t94/single", align="windows")
+
+
 def test_progress_is_told_and_may_stop():
     seen = []
     farreach.simulate("workload:gups:size=1M,references=3M", "t94/single", progress=lambda *at: seen.append(at))

@@ -9,7 +9,7 @@ use crate::traces::{FromIterator, open, source};
 use farreach::counts::{MachineResult, RecorderLimit};
 use farreach::event::Batch;
 use farreach::event::Source;
-use farreach::trace::{Cutter, Interleaved, Piece, Place, Relocator};
+use farreach::trace::{Cutter, Interleaved, Layout, Piece, Place, Relocator};
 use farreach::{Lab, Options, PageLab, Progress, Sample};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -19,8 +19,8 @@ use pyo3::prelude::*;
 pub struct Settings {
     pub limit: Option<u64>,
     pub seed: u64,
-    /// Bytes that new mappings are aligned to.
-    pub align: Option<u64>,
+    /// Where new mappings begin.
+    pub align: Option<Align>,
     /// 0: as many as there are processors.
     pub threads: usize,
     pub plain: bool,
@@ -75,8 +75,19 @@ impl Settings {
 
     pub fn relocator(&self) -> PyResult<Option<Relocator>> {
         let refuse = |what| PyValueError::new_err(format!("align: {what}"));
-        self.align.map(|size| Relocator::new(size).map_err(refuse)).transpose()
+        let layout = |align: &Align| match align {
+            Align::Size(size) => Ok(Layout::Aligned(*size)),
+            Align::Name(name) => name.parse(),
+        };
+        self.align.as_ref().map(|align| layout(align).and_then(Relocator::with).map_err(refuse)).transpose()
     }
+}
+
+/// A multiple, in bytes, or `linux`.
+#[derive(FromPyObject)]
+pub enum Align {
+    Size(u64),
+    Name(String),
 }
 
 /// Where references come from.

@@ -24,9 +24,9 @@ fn gain(results: &Results, p: &Program, base: &str, machine: &str) -> Option<f64
     Some(100.0 - share(of(machine)?, of(base)?))
 }
 
-/// Whether a program that misses often enough has this outcome; another one says nothing.
+/// The outcome of a program that misses often enough; of another one only the opposite of a claim counts.
 pub(super) fn if_missing(base: u64, outcome: Outcome) -> Outcome {
-    if base < LEAST_WALKS { Outcome::Silent } else { outcome }
+    if base < LEAST_WALKS && outcome != Outcome::No { Outcome::Silent } else { outcome }
 }
 
 pub(super) const CLAIMS: &[Hypothesis] = &[

@@ -48,7 +48,7 @@ pub(crate) const POLICIES: [(&str, &str); 17] = [
     ("solaris", "placement=solaris"),
     ("trident", "placement=trident"),
     ("cap", "placement=cap"),
-    ("ranger", "placement=ranger,ranger_period_ms=10"),
+    ("ranger", "placement=ranger,ranger_period_ms=1"),
     ("eager", "placement=eager"),
 ];
 /// What the others are compared with.

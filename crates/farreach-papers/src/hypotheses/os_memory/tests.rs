@@ -74,6 +74,8 @@ fn of_sizes_and_misses() {
     assert_eq!([999, 1000].map(sooner), [Holds, Fails]);
     let restricted = |own| pair("H-OS-30", RESTRICTED, [1240, own], cycles);
     assert_eq!([1000, 1001, 1240].map(restricted), [Holds, NotShown, Fails]);
+    let few = |own| verdict("H-OS-38", &|name, machine| misses(machine, if name == SIZES[2] { own } else { 10 }));
+    assert_eq!([1, 11].map(few), [NotShown, Fails], "of few walks only more of them count");
     let sizes =
         |own: u64| verdict("H-OS-38", &|name, machine| misses(machine, if name == SIZES[2] { own } else { 10_000 }));
     assert_eq!([4999, 5000, 10_000].map(sizes), [Holds, NotShown, Fails]);
