@@ -8,7 +8,8 @@
 # -o FILE   for the table, in Markdown; standard output by default
 #
 # As root: it changes settings of transparent huge pages, and sets them back at every end. Linux 6.8 or later.
-# FARREACH is the command. Each program runs three times natively; the median counts.
+# FARREACH is the command. Each program runs three times natively; the median counts. Its addresses are not random, and
+# the recorder's mappings lie where Linux puts them (--align linux).
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 farreach=${FARREACH:-$PWD/target/release/farreach}
@@ -83,7 +84,7 @@ SQL
 native() {
   for _ in 1 2 3; do
     # shellcheck disable=SC2086 # words of a command
-    /usr/bin/time -f %R -o "$work/faults" $1 > /dev/null 2>&1 < /dev/null
+    setarch -R /usr/bin/time -f %R -o "$work/faults" $1 > /dev/null 2>&1 < /dev/null
     tail -1 "$work/faults"
   done | sort -n | sed -n 2p
 }
@@ -95,7 +96,7 @@ native_memory() {
 import subprocess, sys, time
 most = (0, 0)
 for _ in range(3):
-    program = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+    program = subprocess.Popen(["setarch", "-R", *sys.argv[1:]], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
     while program.poll() is None:
         try:

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use proptest::prelude::*;
+use tempfile::TempDir;
 
 use farreach_trace::{FrtReader, Header, Input, TraceWriter, check, generate, open_input};
 use farreach_types::addr::Asid;
@@ -89,9 +90,9 @@ pub fn drain(mut source: impl Source) -> Vec<Batch> {
     std::iter::from_fn(|| source.next_batch().expect("a sound source")).collect()
 }
 
-pub fn folder(name: &str) -> PathBuf {
+pub fn folder(name: &str) -> TempDir {
     let made = tempfile::Builder::new().prefix(&format!("farreach-{name}-")).tempdir();
-    made.expect("a temporary folder").keep()
+    made.expect("a temporary folder")
 }
 
 pub fn block(instrs: &[(u64, u32)], refs: &[(u32, Kind, u32)]) -> Arc<Block> {
@@ -462,31 +463,32 @@ fn what_breaks_the_contract_is_not_written() {
         (vec![table], vec![OP_BIT], "not in one frame"),
         (vec![invalid], vec![OP_BIT], "multiples of 4096"),
     ] {
-        let dir = folder("refused");
+        let folder = folder("refused");
+        let dir = folder.path();
         let mut w = TraceWriter::create(dir.join("t.frt"), Header::default()).expect("room");
         let e = w.write(&Batch { asid: Asid(0), words, ops }).expect_err(expected).to_string();
         assert!(e.contains(expected), "{e}");
         assert!(w.write(&Batch::new(Asid(0))).is_err());
         assert!(w.finish().is_err());
-        assert_eq!(std::fs::read_dir(&dir).expect("there").count(), 0, "no file is left");
+        assert_eq!(std::fs::read_dir(dir).expect("there").count(), 0, "no file is left");
     }
 }
 
 #[test]
 fn a_file_has_its_name_only_when_it_is_finished() {
-    let dir = folder("names");
+    let folder = folder("names");
+    let dir = folder.path();
     let path = dir.join("t.frt");
     let mut w = TraceWriter::create(&path, Header::default()).expect("room");
     w.write(&small()[0]).expect("good");
     assert!(!path.exists());
     drop(w);
-    assert_eq!(std::fs::read_dir(&dir).expect("there").count(), 0);
+    assert_eq!(std::fs::read_dir(dir).expect("there").count(), 0);
     let mut w = TraceWriter::create(&path, Header::default()).expect("room");
     w.write(&small()[0]).expect("good");
     let totals = w.finish().expect("room");
     let (index, read) = farreach_trace::frt::reader::read_index(&path).expect("finished");
     assert_eq!((index.len(), read), (1, totals));
-    std::fs::remove_dir_all(&dir).expect("ours");
 }
 
 #[cfg(target_os = "linux")]

@@ -65,7 +65,8 @@ fn several_threads_refuse_what_one_does() {
             batches.insert(1, Batch::new(Asid(0)));
             batches.push(Batch { asid: Asid(0), words: vec![block_word(88_888, 0)], ops: vec![] });
             let error = |threads: usize| {
-                let dir = folder("refused");
+                let folder = folder("refused");
+                let dir = folder.path();
                 let w = TraceWriter::create_on(dir.join("t.frt"), Header::default(), threads).expect("room");
                 let mut w = w.with_chunks_of(1_000);
                 let written = batches.iter().try_for_each(|b| w.append(b.clone()));
@@ -76,7 +77,7 @@ fn several_threads_refuse_what_one_does() {
                         error
                     }
                 };
-                assert_eq!(std::fs::read_dir(&dir).expect("there").count(), 0, "no file is left");
+                assert_eq!(std::fs::read_dir(dir).expect("there").count(), 0, "no file is left");
                 error.to_string().replace(&dir.display().to_string(), "")
             };
             let one = error(1);
@@ -84,9 +85,10 @@ fn several_threads_refuse_what_one_does() {
         }
     }
     // Dropped on the way.
-    let dir = folder("dropped");
+    let folder = folder("dropped");
+    let dir = folder.path();
     let mut w = TraceWriter::create_on(dir.join("t.frt"), Header::default(), 3).expect("room").with_chunks_of(100);
     good.iter().take(40).for_each(|b| w.append(b.clone()).expect("good"));
     drop(w);
-    assert_eq!(std::fs::read_dir(&dir).expect("there").count(), 0);
+    assert_eq!(std::fs::read_dir(dir).expect("there").count(), 0);
 }
