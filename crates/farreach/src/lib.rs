@@ -38,9 +38,9 @@ pub use farreach_types::{Error, Result, addr, count, counts, event, params, tran
 pub mod trace {
     pub use farreach_kernels as kernels;
     pub use farreach_trace::{
-        Arrival, Cut, Cutter, FORMATS, Format, FrtReader, Header, Hot, Input, Interleaved, Opened, Piece, Pipe, Place,
-        Relocated, Relocator, Sampled, Summary, Totals, TraceInfo, TraceWriter, check, columns, frt, generate, is_pipe,
-        open_input, open_trace, summarize, table,
+        Arrival, Cut, Cutter, FORMATS, Format, FrtReader, Header, Hot, Input, Interleaved, Layout, Opened, Piece, Pipe,
+        Place, Relocated, Relocator, Sampled, Summary, Totals, TraceInfo, TraceWriter, check, columns, frt, generate,
+        is_pipe, open_input, open_trace, summarize, table,
     };
 }
 
