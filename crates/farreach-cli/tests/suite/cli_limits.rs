@@ -22,18 +22,18 @@ fn without_memory_there_is_a_message_and_no_file() {
     let dir = Dir::new();
     // Halfway between what the command needs to begin and what its machines need.
     let script = format!(
-        "ulimit -v 46000; exec $farreach sim workload:gups:size=64M,references=1M --threads 1 -m all -o {}",
+        "ulimit -v 50000; exec $farreach sim workload:gups:size=64M,references=1M --threads 1 -m all -o {}",
         dir.path("result")
     );
     let ran = bash(&dir, &script);
     ran.bad(
         1,
-        &["farreach: out of memory: the system refused ", " bytes; the limit of this process is 46000 KiB (ulimit -v)"],
+        &["farreach: out of memory: the system refused ", " bytes; the limit of this process is 50000 KiB (ulimit -v)"],
     );
     assert!(!dir.names().contains(&"result".to_owned()));
     // The same for a command that runs a program and returns its status.
-    let ran = bash(&dir, "ulimit -v 46000; exec $farreach run --threads 1 -m all -- true");
-    ran.bad(125, &["farreach: ", "out of memory", "46000 KiB (ulimit -v)"]);
+    let ran = bash(&dir, "ulimit -v 50000; exec $farreach run --threads 1 -m all -- true");
+    ran.bad(125, &["farreach: ", "out of memory", "50000 KiB (ulimit -v)"]);
 }
 
 /// A trace of a million pages, which takes no room itself.
