@@ -112,7 +112,8 @@ PY
 
 simulated() {
   # shellcheck disable=SC2086
-  "$farreach" run --align linux --json -o "$work/result.json" -m today/zen5:placement=this -- $1 > /dev/null 2>&1 < /dev/null
+  "$farreach" run --align linux --json -o "$work/result.json" -m today/zen5:placement=this -- $1 \
+    > /dev/null 2>&1 < /dev/null
   python3 - "$work/result.json" <<'PY'
 import json, sys
 machine = json.load(open(sys.argv[1]))["machines"][0]

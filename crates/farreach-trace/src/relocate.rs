@@ -155,19 +155,7 @@ impl Relocator {
     /// # Errors
     /// The size is not a power of two from 4 KB to 64 GB.
     pub fn new(size: u64) -> std::result::Result<Relocator, String> {
-        if !size.is_power_of_two() || !(PAGE..=ROOM).contains(&size) {
-            let (least, most) = (Bytes(PAGE), Bytes(ROOM));
-            return Err(format!(
-                "mappings cannot be aligned to {}: a power of two from {least} to {most} is allowed",
-                Bytes(size)
-            ));
-        }
-        Ok(Relocator::of(Layout::Aligned(size)))
-    }
-
-    /// Places mappings as Linux does.
-    pub fn linux() -> Relocator {
-        Relocator::of(Layout::Linux)
+        Relocator::with(Layout::Aligned(size))
     }
 
     /// Places mappings so.
@@ -176,13 +164,12 @@ impl Relocator {
     /// As [`Relocator::new`].
     pub fn with(layout: Layout) -> std::result::Result<Relocator, String> {
         match layout {
-            Layout::Aligned(size) => Relocator::new(size),
-            Layout::Linux => Ok(Relocator::linux()),
+            Layout::Aligned(size) if !size.is_power_of_two() || !(PAGE..=ROOM).contains(&size) => {
+                let (least, most) = (Bytes(PAGE), Bytes(ROOM));
+                Err(format!("mappings cannot be {layout}: a power of two from {least} to {most} is allowed"))
+            }
+            _ => Ok(Relocator { layout, blocks: Blocks::default(), spaces: HashMap::new(), placed: HashMap::new() }),
         }
-    }
-
-    fn of(layout: Layout) -> Relocator {
-        Relocator { layout, blocks: Blocks::default(), spaces: HashMap::new(), placed: HashMap::new() }
     }
 
     /// The next batch of the stream, relocated.

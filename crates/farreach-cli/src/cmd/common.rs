@@ -153,7 +153,9 @@ impl LabArgs {
     /// Refuses `--align` where the trace of a whole system is meant: its pages lie where its kernel has put them.
     pub fn check_alignment(&self, is_system: bool) -> Result<()> {
         let given = self.align.filter(|_| is_system);
-        given.map_or(Ok(()), |_| bail!("--align: mappings of a whole system lie where its kernel put them"))
+        given.map_or(Ok(()), |layout| {
+            bail!("--align: mappings of a whole system lie where its kernel put them, and cannot be {layout}")
+        })
     }
 
     /// The relocator of `--align`, if it was given.

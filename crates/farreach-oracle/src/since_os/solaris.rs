@@ -6,9 +6,9 @@
 //!   prctl holds for shared memory and files, too.
 //! * ON-21 A segment is a region: neighbouring pages of a mapping that are alike.
 //! * ON-22 A split leaves base pages.
-//! * ON-23 A superpage of shared memory or of a file belongs to the memory, as in OS-9: another segment that maps all of
-//!   it at an aligned place gets it at one fault, however it was split elsewhere. A group of which some page has a frame
-//!   already was touched. That of a file is read, so it is not zeroed.
+//! * ON-23 A superpage of shared memory or of a file belongs to the memory, as in OS-9: another segment that maps all
+//!   of it at an aligned place gets it at one fault, however it was split elsewhere. A group of which some page has a
+//!   frame already was touched. That of a file is read, so it is not zeroed.
 //! * ON-24 Private mappings of files that can be stored to are not modelled (OP-4).
 
 use crate::frames::Frames;

@@ -16,8 +16,8 @@ pub const SPARSE_GROUPS: &str = "micro/one-page-a-group";
 pub const HOT_HIGH: &str = "micro/hot-at-the-end";
 /// As [`HOT_HIGH`], where the first eight are in use.
 pub const HOT_LOW: &str = "micro/hot-at-the-start";
-/// Two equal programs of so many groups, one in a heap and one in anonymous memory, and so many blocks for both. There
-/// is no block until both have all of their pages (H-OS-18).
+/// Two equal programs, one in a heap and one in anonymous memory, by groups of each and blocks for both. There is no
+/// block until both have all of their pages (H-OS-18).
 pub const EQUALS: [&str; 9] = [
     "micro/two-of-8-share-4",
     "micro/two-of-8-share-8",
@@ -134,9 +134,9 @@ fn hot(first: u64) -> Batch {
     p.ended()
 }
 
-/// Two programs of so many pages, that get `whole` pages in blocks. A third process has all of memory first. It drops
-/// half of a part, in runs of eight pages, which the two get in turns; the other half stays, so that a superpage that is
-/// made gives back no block. When both have their pages it drops the rest.
+/// Two programs of `pages` pages, that get `whole` pages in blocks. A third process has all of memory first. It drops
+/// half of a part, in runs of eight pages, which the two get in turns; the other half stays, so that a superpage that
+/// is made gives back no block. When both have their pages it drops the rest.
 fn equals(pages: u64, whole: u64) -> Vec<Batch> {
     let mut all = Vec::new();
     let mut holder = Pages::new(0);
@@ -199,7 +199,7 @@ fn gigabyte() -> Batch {
     p.ended()
 }
 
-/// Mappings of so many pages each, which are there at once, and loads from any of them.
+/// Mappings of `pages` pages each, which are there at once, and loads from any of them.
 fn at_random(mappings: u64, pages: u64) -> Batch {
     let (mut p, mut rng) = (Pages::new(0), Pcg64Mcg::seed_from_u64(38));
     let first = |mapping: u64| BASE + (mapping << 18);

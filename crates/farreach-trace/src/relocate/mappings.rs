@@ -128,7 +128,7 @@ impl Space {
         Ok(index)
     }
 
-    /// A place for so many bytes, with room around it.
+    /// A place for `len` bytes, with room around it.
     fn roomy_place(&mut self, start: u64, len: u64, layout: Layout) -> std::result::Result<usize, String> {
         let fits = |p: &Slot| !p.taken && p.end - p.base >= len + ROOM;
         let place = match self.places.iter().position(fits) {
@@ -181,13 +181,15 @@ impl Space {
         layout: Layout,
         out: &mut Batch,
     ) -> std::result::Result<Vec<(u64, u64, usize)>, String> {
-        // Clusters that are not replaced as a whole keep the replaced part.
+        // Clusters that are not replaced as a whole keep the replaced part. In Linux all do, since what replaces a
+        // mapping has its address.
         let parts = self.parts(start, end);
         let mut covered: HashMap<usize, u64> = HashMap::new();
         for part in &parts {
             part.piece.iter().for_each(|p| *covered.entry(p.cluster).or_default() += part.end - part.start);
         }
-        let stays = |c: usize| self.clusters[c].is_some_and(|cluster| cluster.live > covered[&c]);
+        let stays =
+            |c: usize| layout == Layout::Linux || self.clusters[c].is_some_and(|cluster| cluster.live > covered[&c]);
         let mut runs: Vec<(u64, u64, Option<usize>)> = Vec::new();
         for part in &parts {
             let cluster = part.piece.map(|p| p.cluster).filter(|&c| stays(c));
@@ -205,24 +207,29 @@ impl Space {
         }
         let replaces = clusters.iter().any(Option::is_some);
         let continued = self.continued(start, end, class).filter(|_| !replaces);
-        // The cluster to be continued is kept even while it is empty.
-        let held = continued.inspect(|&c| self.clusters[c].as_mut().expect("found by a piece").live += 1);
+        // The clusters are kept even while they are empty.
+        let held: Vec<usize> = runs.iter().filter_map(|run| run.2).chain(continued).collect();
+        held.iter().for_each(|&c| self.clusters[c].as_mut().expect("found by a piece").live += 1);
         let images = self.images(start, end)?;
         self.remove(start, end);
-        if let Some(c) = held {
-            self.clusters[c].as_mut().expect("held").live -= 1;
-        }
+        held.iter().for_each(|&c| self.clusters[c].as_mut().expect("held").live -= 1);
         if let Some(cluster) = continued {
             runs = vec![(start, end, Some(cluster))];
         }
-        // Clusters without room come to be one by one: the next one's place depends on it.
+        // What stays is put back first, so that no new cluster gets its place.
+        for &(from, to, cluster) in &runs {
+            cluster.map_or(Ok(()), |cluster| self.insert(from, to, cluster, class))?;
+        }
         let mut placed = Vec::new();
         for (from, to, cluster) in runs {
             let cluster = match cluster {
                 Some(cluster) => cluster,
-                None => self.cluster((from, to), class, offset.filter(|_| !replaces), layout)?,
+                None => {
+                    let new = self.cluster((from, to), class, offset.filter(|_| !replaces), layout)?;
+                    self.insert(from, to, new, class)?;
+                    new
+                }
             };
-            self.insert(from, to, cluster, class)?;
             match placed.last_mut() {
                 Some((_, end, last)) if *last == cluster => *end = to,
                 _ => placed.push((from, to, cluster)),
@@ -303,12 +310,7 @@ impl Space {
                 self.unmap(old.1, new.1, out)?;
                 let (from, to) = (old_start + old_len, old_start + new_len);
                 if !self.is_roomy(piece.cluster) && !self.stacked.is_free(from, to) {
-                    let cluster = self.cluster(new, piece.class, anonymous(new_len), layout)?;
-                    self.remove(old.0, old.1);
-                    self.insert(new.0, new.1, cluster, piece.class)?;
-                    let new_start = new.0.wrapping_add(self.clusters[cluster].expect("just made").delta);
-                    out.push_op(Op::Remap { old_start, old_len, new_start, new_len });
-                    return Ok(());
+                    return self.move_to_new_place(old, new, piece.class, layout, out);
                 }
                 self.insert(old.1, new.1, piece.cluster, piece.class)?;
             }
@@ -320,11 +322,24 @@ impl Space {
         }
         self.unmap(new.0, new.1, out)?;
         let class = if piece.class == Class::Heap { Class::Other } else { piece.class };
+        self.move_to_new_place(old, new, class, layout, out)
+    }
+
+    /// One mapping becomes a cluster of its own, whose place is chosen while the old one is still there.
+    fn move_to_new_place(
+        &mut self,
+        old: (u64, u64),
+        new: (u64, u64),
+        class: Class,
+        layout: Layout,
+        out: &mut Batch,
+    ) -> std::result::Result<(), String> {
+        let (old_len, new_len, old_start) = (old.1 - old.0, new.1 - new.0, self.byte(old.0)?);
         let cluster = self.cluster(new, class, anonymous(new_len), layout)?;
+        self.remove(old.0, old.1);
         self.insert(new.0, new.1, cluster, class)?;
         let new_start = new.0.wrapping_add(self.clusters[cluster].expect("just made").delta);
         out.push_op(Op::Remap { old_start, old_len, new_start, new_len });
-        self.remove(old.0, old.1);
         Ok(())
     }
 }

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 
 /// A page of the page directory, to which Linux aligns.
 const HUGE: u64 = 2 << 20;
-/// Below it Linux puts mappings: its distance to the end of 47 bits is that of a program whose addresses are not random.
+/// Below it Linux puts mappings. Its distance to the end of 47 bits is that of a program whose addresses are not
+/// random.
 const TOP: u64 = AREA + 0x7fff_f7ff_f000;
 
 /// How new mappings are placed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layout {
-    /// Each at a multiple of so many bytes, far from all others (T94-53).
+    /// Each at a multiple of this size in bytes, far from all others (T94-53).
     Aligned(u64),
     /// As Linux on x86-64 from 6.13 on: as high as there is room, below what is there already. Private anonymous
     /// memory of whole 2 MB begins at a multiple of 2 MB, and files so that superpages could map them.
@@ -64,7 +65,7 @@ pub(super) fn offset_in_huge(m: &Mapping) -> Option<u64> {
     }
 }
 
-/// As [`offset_in_huge`], of private anonymous memory of so many bytes.
+/// As [`offset_in_huge`], of private anonymous memory of `len` bytes.
 pub(super) fn anonymous(len: u64) -> Option<u64> {
     len.is_multiple_of(HUGE).then_some(0)
 }
@@ -80,7 +81,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// A place behind `from` for a cluster of `len` bytes that begins so many bytes behind the room before it.
+    /// A place behind `from` for a cluster of `len` bytes that begins `shift` bytes behind the room before it.
     pub fn after(from: u64, shift: u64, len: u64) -> Result<Slot, String> {
         let base = from + ROOM + shift;
         let end = (base + len).checked_next_multiple_of(ROOM).and_then(|e| e.checked_add(ROOM));
@@ -94,8 +95,8 @@ impl Slot {
 pub(super) struct TopDown(BTreeMap<u64, u64>);
 
 impl TopDown {
-    /// The highest place for `len` bytes; if `offset` is given, so many bytes from a multiple of 2 MB, where that is
-    /// possible.
+    /// The highest place for `len` bytes; if `offset` is given, at this distance from a multiple of 2 MB, where that
+    /// is possible.
     pub fn place(&self, len: u64, offset: Option<u64>) -> Option<u64> {
         let aligned = offset.and_then(|offset| {
             let highest = self.highest(len.checked_add(HUGE)?)? + HUGE;

@@ -5,7 +5,7 @@ use crate::linux::Mode;
 use crate::since_os::ranger::{Config, PlainRanger};
 use std::collections::BTreeSet;
 
-/// Base pages, no rounding, and nobody else in memory.
+/// Base pages, no rounding, and no other program in memory.
 fn config(frames: Frames) -> Config {
     let others = BTreeSet::new();
     Config { frames, others, mode: Mode::Always, faults: vec![], order: 9, round: 0, period: 5000, percentile: 100 }
