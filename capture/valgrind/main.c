@@ -216,6 +216,14 @@ static void syscall_ends(ThreadId tid, UInt number, UWord* args, UInt n, SysRes 
    space_syscall(number, args, result);
 }
 
+/* What the core does itself when it starts a program or thread, and when a client asks it to, is nothing of the kernel
+   but for the stack at the start, of which space_start tells. */
+static void memory_written(CorePart part, ThreadId tid, Addr start, SizeT len)
+{
+   if (shown_thread != 0 && (part == Vg_CoreSysCall || part == Vg_CoreSignal))
+      space_kernel_stored(start, len);
+}
+
 /* ---- The end ---- */
 
 static void end(UInt status, UInt signal)
@@ -343,6 +351,7 @@ static void registered(void)
    VG_(track_start_client_code)(run_begins);
    VG_(track_stop_client_code)(run_ends);
    VG_(track_pre_deliver_signal)(signal_delivered);
+   VG_(track_post_mem_write)(memory_written);
    VG_(atfork)(fork_begins, NULL, fork_in_child);
 }
 

@@ -107,6 +107,7 @@ void space_syscall(UInt number, UWord* args, SysRes result);
 void space_unmapped(Addr start, SizeT len);
 void space_emptied(Addr start, SizeT len);
 void space_code(Addr pc);
+void space_kernel_stored(Addr start, SizeT len); /* the kernel stored to these bytes for the program */
 void space_stack_grew(Addr start, SizeT len, const NSegment* stack);
 
 /* ---- border.c: instructions that reach into a page which cannot be read ---- */

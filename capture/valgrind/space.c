@@ -101,6 +101,8 @@ void space_start(ThreadId tid)
          flags |= FR_STACK;
       }
       map(s->start, s->end + 1 - s->start, flags, offset, name);
+      if (s->start <= sp && sp <= s->end)
+         space_kernel_stored(sp, s->end + 1 - sp); /* arguments and environment */
    }
    VG_(free)(starts);
    thp_rule(True); /* what is set stays over an exec */
@@ -241,6 +243,12 @@ void space_unmapped(Addr start, SizeT len)
 void space_emptied(Addr start, SizeT len)
 {
    emit_record(FR_ADVISE, 3, start, len, FR_DONTNEED, 0);
+}
+
+void space_kernel_stored(Addr start, SizeT len)
+{
+   if (len && ring_is_open())
+      emit_record(FR_KERNEL_STORE, 2, start, len, 0, 0);
 }
 
 /* The core looks up the segment that mremap is to move and does not expect that there may be none. */

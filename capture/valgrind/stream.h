@@ -33,7 +33,7 @@
 #define FARREACH_STREAM_H
 
 #define FR_MAGIC        0x31484341455252ULL /* in control and in every ring */
-#define FR_VERSION      10
+#define FR_VERSION      11
 
 #define FR_CHUNKS       8
 #define FR_CHUNK_WORDS  32768
@@ -124,7 +124,10 @@ enum fr_record {
    FR_EXCEPTION,    /* 0: vector */
    FR_STALE,        /* 0: address of a page of 4 KB  1: its physical address. The processor that runs uses this
                        translation next, of which the tables say something else by now, as it was not told yet */
-   FR_SUMMARY       /* per counter, in the order of enum fr_counter: the count. The last record before FR_END */
+   FR_SUMMARY,      /* per counter, in the order of enum fr_counter: the count. The last record before FR_END */
+
+   /* Of programs again. */
+   FR_KERNEL_STORE  /* 0: address  1: bytes. The kernel stored to them for the program */
 };
 
 #define FR_ADDRESS_BITS 57

@@ -1,7 +1,7 @@
 //! The numbers of `capture/valgrind/stream.h`, the contract with the recorder; a test compares the two files.
 
 pub const MAGIC: u64 = 0x0031_4843_4145_5252;
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 pub const CHUNKS: u64 = 8;
 pub const CHUNK_WORDS: usize = 32768;
 pub const BLOCK_INSTRS: usize = 512;
@@ -71,6 +71,7 @@ pub mod record {
     pub const EXCEPTION: u32 = 28;
     pub const STALE: u32 = 29;
     pub const SUMMARY: u32 = 30;
+    pub const KERNEL_STORE: u32 = 31;
 }
 
 /// `enum fr_map`: bits, then the kind of the mapping.

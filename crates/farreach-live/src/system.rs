@@ -44,6 +44,8 @@ pub struct Thp {
     pub shmem_enabled: Option<String>,
     /// Bytes of a page of the page directory.
     pub pmd_bytes: Option<u64>,
+    /// Whether loads map superpages of zeros.
+    pub zero_page: Option<bool>,
     /// Sizes of multi-size THP, smallest first, with their settings.
     pub sizes: Vec<ThpSize>,
     /// Settings of khugepaged by file name.
@@ -129,6 +131,7 @@ impl Thp {
             defrag: chosen(&folder.join("defrag")),
             shmem_enabled: chosen(&folder.join("shmem_enabled")),
             pmd_bytes: number(&folder.join("hpage_pmd_size")),
+            zero_page: number(&folder.join("use_zero_page")).map(|n| n != 0),
             sizes: sizes(folder)
                 .into_iter()
                 .filter_map(|(bytes, folder)| Some(ThpSize { bytes, enabled: chosen(&folder.join("enabled"))? }))

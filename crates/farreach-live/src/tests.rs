@@ -103,10 +103,10 @@ fn layout_is_that_of_stream_h() {
         .map(|l| l.split([' ', ',']).next().unwrap_or(""))
         .collect();
     assert_eq!(names.iter().position(|n| *n == "CUT"), Some(record::CUT as usize - 1));
-    for (name, number) in [("LIMIT", record::LIMIT), ("MACHINE", record::MACHINE), ("STALE", record::STALE)] {
+    for (name, number) in [("LIMIT", record::LIMIT), ("MACHINE", record::MACHINE), ("SUMMARY", record::SUMMARY)] {
         assert_eq!(names.iter().position(|n| *n == name), Some(number as usize - 1), "{name}");
     }
-    assert_eq!(names.len(), record::SUMMARY as usize);
+    assert_eq!(names.len(), record::KERNEL_STORE as usize);
     let counters = header.split_once("enum fr_counter {").expect("counters").1.split_once("};").expect("their end").0;
     let counters = counters.lines().filter(|l| l.trim().starts_with("FR_")).count();
     assert_eq!(counters, GuestChecks::COUNTERS + 1, "the last is their number");
@@ -326,6 +326,9 @@ fn damaged_words_are_refused() {
         record(record::DEFINE, &[0, 1, 0x1000 | 4 << 57]),
         record(record::CUT, &[2, 0x1000]),
         record(record::UNMAP, &[1, 4096]),
+        record(record::KERNEL_STORE, &[4096, 0]),
+        record(record::KERNEL_STORE, &[4096, u64::MAX]),
+        record(record::KERNEL_STORE, &[4096]),
         record(record::START, &[1 | 900 << 32]),
     ];
     for words in bad {

@@ -94,6 +94,8 @@ pub(super) struct Engine {
     unfiltered: Unfiltered,
     /// Reports of TLBs that do not run.
     ignored_report: Unfiltered,
+    /// Why an event could not be served.
+    unserved: Option<Error>,
     /// A guest has dropped all entries of an address space, as far as changes were passed on.
     flushed_space: bool,
     changes: Vec<Change>,
@@ -140,6 +142,7 @@ impl Engine {
             mapped: None,
             unfiltered: Unfiltered::default(),
             ignored_report: Unfiltered::default(),
+            unserved: None,
             flushed_space: false,
             changes: Vec::new(),
             ops: 0,
@@ -233,6 +236,9 @@ impl Engine {
                 }
                 let op = batch.op(word).map_err(|why| batch.broken(at, why))?;
                 self.op(compiled, batch.asid, op).map_err(|why| batch.broken(at, why))?;
+                if let Some(full) = self.unserved.take() {
+                    return Err(full);
+                }
                 at += 1;
                 continue;
             }

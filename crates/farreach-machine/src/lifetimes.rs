@@ -298,6 +298,7 @@ impl RegionLifetimes {
             | Op::Samples
             | Op::Boundary(_)
             | Op::Advise { .. }
+            | Op::KernelStore { .. }
             | Op::Thp(_)
             | Op::Guest(_)
             | Op::ThreadStart { .. }

@@ -63,6 +63,8 @@ pub struct Config {
     pub shrink: Option<u64>,
     /// LNX-2, LNX-4: loads map pages of zeros.
     pub zero_page: bool,
+    /// LNX-2: superpages of zeros, if there are pages of them.
+    pub huge_zero_page: bool,
     /// CPT-1: log2 of the pages of a contiguous bit, or 0.
     pub contpte: u32,
     /// LNX-14: MADV_COLLAPSE is known.

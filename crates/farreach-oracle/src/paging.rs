@@ -86,6 +86,21 @@ pub trait Model {
     fn apply(&mut self, process: u32, op: &Op);
     /// A reference of a process.
     fn touch(&mut self, process: u32, page: u64, kind: Kind) -> Result<(), Full>;
+    /// An event of a process, or what the kernel stores for it: that is as a store of its own, page by page, and sets
+    /// A.
+    fn event(&mut self, process: u32, op: &Op) -> Result<(), Full> {
+        match op {
+            Op::KernelStore { start, len } => (start >> 12..=(start + len - 1) >> 12).try_for_each(|page| {
+                self.touch(process, page, Kind::Store)?;
+                self.walked(process, page);
+                Ok(())
+            }),
+            op => {
+                self.apply(process, op);
+                Ok(())
+            }
+        }
+    }
     /// A walk filled an entry (OSC-2).
     fn walked(&mut self, process: u32, page: u64) {
         let _ = (process, page);

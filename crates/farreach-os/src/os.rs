@@ -83,6 +83,8 @@ pub struct Os {
     pub(crate) guest: Option<Box<Guest>>,
     /// The stream is not one for this system.
     pub(crate) refusal: Option<String>,
+    /// Why the kernel could not store to a page.
+    pub(crate) unserved: Option<Unserved>,
 }
 
 impl Os {
@@ -120,6 +122,7 @@ impl Os {
             ticks_per_ms: if params.has(TICKS_PER_MS.name) { params.int(TICKS_PER_MS.name) } else { 0 },
             guest: placement.guest_policy().map(|policy| Box::new(Guest::new(policy))),
             refusal: None,
+            unserved: None,
             placement,
             placement_name: kind.name,
             nfs_prefixes: params.texts(keys::NFS.name),

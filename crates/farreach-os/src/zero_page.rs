@@ -28,7 +28,7 @@ impl Os {
     /// Serves the fault of a load with zeros, if the policy has such pages: a superpage of them where one would do
     /// (LNX-2), else one page (LNX-4).
     pub(crate) fn zeros_fault(&mut self, asid: Asid, vpn: Vpn, region: &Region, kind: Kind) -> bool {
-        let Some(order) = self.placement.zero_page() else { return false };
+        let Some((order, of_zeros)) = self.placement.zero_page() else { return false };
         let object = self.memory.objects.get(region.object);
         let page = region.page_of(vpn);
         if kind == Kind::Store || !object.private || object.kind.is_file() || object.page_index.any_in(page..page + 1) {
@@ -44,13 +44,23 @@ impl Os {
         let large = self.placement.superpage_orders(&self.memory, region, request, advice).contains(&order)
             && inside(group, region.range)
             && empty();
-        if large {
+        if large && of_zeros {
             self.memory.zero_faults.1 += 1;
             self.map_zeros(asid, group, region);
-        } else {
-            self.memory.zero_faults.0 += 1;
-            self.map_zeros(asid, VpnRange::one(vpn), region);
+            return true;
         }
+        if large {
+            // A superpage of memory, as for a store.
+            let first = FrameRequest { vpn: group.start, page: region.page_of(group.start), ..request };
+            self.memory.alloc.prefer_zeroed(true);
+            if let Some(base) = self.superpage_block(first, order, self.placement.effort(advice, order)) {
+                self.map_superpage(asid, vpn, group, region, base);
+                return true;
+            }
+            self.memory.counts.superpage_fallbacks += 1;
+        }
+        self.memory.zero_faults.0 += 1;
+        self.map_zeros(asid, VpnRange::one(vpn), region);
         true
     }
 

@@ -434,6 +434,7 @@ impl Checker {
             }
             Op::Protect { start, len, .. } => range("a Protect", *start, *len, true)?,
             Op::Advise { start, len, .. } => range("an Advise", *start, *len, true)?,
+            Op::KernelStore { start, len } => bytes(*start, *len)?,
             Op::Guest(Guest::Name(name)) => self.spaces[at].space.program = Arc::clone(name),
             Op::Boundary(_) => return Err("a boundary of parts of a run, which is nothing of a program".into()),
             Op::Thp(_) | Op::Guest(_) => {}
@@ -476,6 +477,15 @@ fn range(what: &str, start: u64, len: u64, may_be_empty: bool) -> std::result::R
     }
 }
 
+/// Bytes of a page or a part of one that the kernel stored to.
+fn bytes(start: u64, len: u64) -> std::result::Result<(), String> {
+    match (len, start.checked_add(len)) {
+        (0, _) => Err(format!("a KernelStore at {start:#x} has no length")),
+        (_, None) => Err(format!("a KernelStore has start {start:#x} and length {len:#x}, which reach past 2^64")),
+        _ => Ok(()),
+    }
+}
+
 /// Name of an event in reports.
 pub(crate) fn name(op: &Op) -> &'static str {
     match op {
@@ -491,6 +501,7 @@ pub(crate) fn name(op: &Op) -> &'static str {
         Op::Remap { .. } => "remap",
         Op::Protect { .. } => "protect",
         Op::Advise { .. } => "advise",
+        Op::KernelStore { .. } => "kernel_store",
         Op::Thp(_) => "thp",
         Op::Guest(Guest::Machine { .. }) => "machine",
         Op::Guest(Guest::Privilege { .. }) => "privilege",

@@ -267,6 +267,13 @@ impl Relocator {
                     out.push_op(Op::Advise { start, len, advice: *advice });
                 }
             }
+            Op::KernelStore { start, len } => {
+                let end = end(*start, *len)?;
+                space.uses(*start, end);
+                for (start, len) in space.images(*start, end)? {
+                    out.push_op(Op::KernelStore { start, len });
+                }
+            }
             Op::Fork { child } => {
                 let copy = space.clone();
                 self.spaces.insert(*child, copy);

@@ -391,6 +391,35 @@ fn mappings_one_by_one() {
     }
 }
 
+/// What the kernel stores is recorded where it fell, behind the call, and nothing else in that memory.
+#[test]
+fn stores_of_the_kernel() {
+    let r = record(&program("kernel_stores", &[]), &[]);
+    let (ops, page) = (r.of(0), 4096);
+    let mapped = |op: &&&Op| matches!(op, Op::Map(m) if m.len == 64 * page && m.backing == Backing::Anonymous);
+    let Some(Op::Map(Mapping { start: a, .. })) = ops.iter().find(mapped) else { panic!("the mapping") };
+    let stored = |op: &&Op| match op {
+        Op::KernelStore { start, len } if (*a..a + 64 * page).contains(start) => Some((start - a, *len)),
+        _ => None,
+    };
+    let all: Vec<(u64, u64)> = ops.iter().filter_map(stored).collect();
+    let status = std::mem::size_of::<libc::stat>() as u64;
+    let calls = [(page + 100, 50), (4 * page - 20, 40), (6 * page, 20), (8 * page, status)];
+    assert_eq!(all[..4], calls);
+    // The frame, in one piece or several, from the upper end of its stack down.
+    let (frame, end) = (&all[4..], 48 * page);
+    let bytes: u64 = frame.iter().map(|(_, len)| len).sum();
+    assert!(bytes > 300 && frame.iter().all(|(start, len)| start + len <= end && end - start < page), "{frame:x?}");
+    // Arguments and environment, up to the upper end of the stack, before anything runs.
+    let first = ops.iter().position(|op| matches!(op, Op::ThreadStart { .. })).expect("a thread starts");
+    let ends = |op: &&&Op, end| matches!(op, Op::KernelStore { start, len } if start + len == end && *len > 1000);
+    let stack = ops[..first].iter().find_map(|op| match op {
+        Op::Map(m) if m.backing == Backing::Stack => Some(m.start + m.len),
+        _ => None,
+    });
+    assert_eq!(ops[..first].iter().filter(|op| ends(op, stack.expect("a stack"))).count(), 1);
+}
+
 /// The example that runs a command; cargo builds it beside the tests.
 fn livecount() -> std::path::PathBuf {
     let exe = std::env::current_exe().unwrap();

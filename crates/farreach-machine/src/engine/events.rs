@@ -10,6 +10,7 @@ use super::super::profile::Profile;
 use super::{Counted, Engine, Moment, TICKS};
 use farreach_hw::tlb::{FlushRequest, Tlb, Unfiltered};
 use farreach_os::{Change, Os, What};
+use farreach_types::Error;
 use farreach_types::addr::{Asid, KERNEL, Vpn, VpnRange};
 use farreach_types::event::{Boundary, Op};
 
@@ -195,6 +196,10 @@ impl Engine {
             self.flushed_space = false;
             os.note_time(self.tally.limit_count());
             os.apply(asid, op);
+            if let Some(e) = os.take_unserved() {
+                let machine = self.instances[designs.start].name.clone();
+                self.unserved = Some(Error::Simulation { machine, what: os.explain(e) });
+            }
             if let Some(refusal) = os.refusal() {
                 return Err(format!("{}: {refusal}", self.instances[designs.start].name));
             }

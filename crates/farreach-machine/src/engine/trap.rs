@@ -69,6 +69,7 @@ impl Engine {
             self.switch(asid);
         }
         let broken = |what| Error::Trace { file: "program".into(), place: format!("address space {}", asid.0), what };
-        self.follow_op(asid, op).map_err(broken)
+        self.follow_op(asid, op).map_err(broken)?;
+        self.unserved.take().map_or(Ok(()), Err)
     }
 }

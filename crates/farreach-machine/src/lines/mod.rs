@@ -115,6 +115,8 @@ pub(super) struct LineEngine {
     /// Number of lookups where the first slice began.
     slices_from: u64,
     current: Option<Asid>,
+    /// Why an event could not be served.
+    unserved: Option<Error>,
     /// What is known of a whole system, if the stream is one.
     pub guest: Option<Box<GuestRun>>,
     limit: u64,
@@ -151,6 +153,7 @@ impl LineEngine {
             slice: FIRST_SLICE,
             slices_from: 0,
             current: None,
+            unserved: None,
             guest: None,
             limit: limit.unwrap_or(u64::MAX),
             changes: Vec::new(),
@@ -402,6 +405,10 @@ impl LineEngine {
         }
         self.os.note_time(self.tally.limit_count());
         self.os.apply(asid, op);
+        if let Some(e) = self.os.take_unserved() {
+            let machine = self.instances.first().map_or_else(String::new, |instance| instance.name.clone());
+            self.unserved = Some(Error::Simulation { machine, what: self.os.explain(e) });
+        }
         if let Some(refusal) = self.os.refusal() {
             let machine = self.instances.first().map_or("", |instance| &instance.name);
             return Err(format!("{machine}: {refusal}"));
@@ -483,6 +490,9 @@ impl BatchEngine for LineEngine {
             if word & OP_BIT != 0 {
                 let op = batch.op(word).map_err(|why| batch.broken(at, why))?;
                 self.op(asid, op).map_err(|why| batch.broken(at, why))?;
+                if let Some(full) = self.unserved.take() {
+                    return Err(full);
+                }
                 at += 1;
                 continue;
             }

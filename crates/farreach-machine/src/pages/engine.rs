@@ -133,6 +133,7 @@ impl PageEngine {
             | Op::Start { .. }
             | Op::Protect { .. }
             | Op::Advise { .. }
+            | Op::KernelStore { .. }
             | Op::Thp(_)
             | Op::ThreadStart { .. }
             | Op::ThreadExit { .. }

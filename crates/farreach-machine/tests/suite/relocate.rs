@@ -220,6 +220,21 @@ fn events_follow_their_pages() {
 }
 
 /// A page referenced while nothing is mapped there stays; a later mapping replaces it, as without relocation.
+/// What the kernel stores lies in several mappings, or, where the trace has no mapping, stays where it is.
+#[test]
+fn stores_of_the_kernel_follow_their_bytes() {
+    let mut s = Stream::new();
+    s.start().load(0x9000).anon(0x101, 4).anon(0x105, 4).load(0x101).load(0x105);
+    s.op(Op::KernelStore { start: (0x104 << 12) + 8, len: 4096 }).op(Op::KernelStore { start: 0x9008, len: 16 });
+    let (ops, accesses) = shift(&s, SIZE);
+    let [a, b] = [accesses[1].addr & !4095, accesses[2].addr & !4095];
+    let stores: Vec<_> = ops
+        .iter()
+        .filter_map(|o| if let Op::KernelStore { start, len } = o { Some((*start, *len)) } else { None })
+        .collect();
+    assert_eq!(stores, [(a + 0x3008, 4088), (b, 8), (0x9008, 16)]);
+}
+
 #[test]
 fn stray_pages_go_when_something_is_mapped_over_them() {
     let mut s = Stream::new();

@@ -14,11 +14,17 @@ impl PlainLinux {
         }
         self.paging.counts.page_faults += 1;
         let group = group(page, self.config.pmd);
-        if self.eligible(process, page) && self.paging.mapped(process, group.clone()).is_empty() {
+        let large = self.eligible(process, page) && self.paging.mapped(process, group.clone()).is_empty();
+        let base = (large && !self.config.huge_zero_page).then(|| self.paging.frames.block(self.config.pmd));
+        if let Some(Some(base)) = base {
+            self.paging.fault_superpage(process, &group, base);
+            self.keep_block(base, self.config.pmd);
+        } else if large && self.config.huge_zero_page {
             let entry = Entry { order: self.config.pmd, ..Entry::zeros() };
             group.for_each(|page| self.paging.enter(process, page, entry));
             self.own.huge_zero_faults += 1;
         } else {
+            self.paging.counts.superpage_fallbacks += u64::from(large);
             self.paging.enter(process, page, Entry::zeros());
             self.own.zero_faults += 1;
         }

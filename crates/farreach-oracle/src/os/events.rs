@@ -327,6 +327,11 @@ impl PlainOs {
 
     /// Any event. Returns the changes for the hardware, except the end of a space, which the event itself reports.
     pub fn apply(&mut self, asid: Asid, op: &Op) -> Vec<Change> {
+        if let Op::KernelStore { start, len } = op {
+            let shift = 12 + self.config.k;
+            let pages = start >> shift..=(start + len - 1) >> shift;
+            return pages.flat_map(|vpn| self.touch(asid, Vpn(vpn), Kind::Store)).collect();
+        }
         if self.config.k == 0 {
             return self.apply_one(asid, op);
         }
@@ -355,6 +360,7 @@ impl PlainOs {
             | Op::Pages
             | Op::Samples
             | Op::Boundary(_)
+            | Op::KernelStore { .. }
             | Op::Thp(_)
             | Op::Guest(_)
             | Op::ThreadStart { .. }

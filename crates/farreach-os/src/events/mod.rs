@@ -2,6 +2,7 @@
 
 mod collapse;
 mod fork;
+mod kernel_store;
 mod mapping;
 mod protect;
 mod remap;
@@ -38,6 +39,10 @@ impl Os {
             Op::Fork { child } => self.fork(asid, *child),
             Op::Thp(rule) => self.space(asid).thp = *rule,
             Op::Boundary(_) => return,
+            // References, but for TLBs: they change no mapping.
+            Op::KernelStore { start, len } => {
+                return self.kernel_store(asid, VpnRange::of_bytes(*start, *len, self.shift));
+            }
             Op::End(_) => self.end(asid),
             op if self.shift == BASE_SHIFT => {
                 base_pages::in_4k_pages(op).into_iter().for_each(|step| self.step(asid, step))

@@ -71,6 +71,7 @@ impl Guest {
             | Op::Remap { .. }
             | Op::Protect { .. }
             | Op::Advise { .. }
+            | Op::KernelStore { .. }
             | Op::Thp(_) => {
                 return Err("placement = guest follows the page tables of a whole system, and this stream has the \
                             mappings of a program instead: give it another placement, such as demand"

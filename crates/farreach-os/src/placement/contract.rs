@@ -132,9 +132,9 @@ pub trait Placement: Send {
         0
     }
 
-    /// log2 of the base pages of the superpage of zeros, if loads of untouched private memory map pages of zeros
-    /// (LNX-2, LNX-4).
-    fn zero_page(&self) -> Option<u8> {
+    /// log2 of the base pages of the superpage of zeros, if loads of untouched private memory map pages of zeros, and
+    /// whether there is such a superpage (LNX-2, LNX-4).
+    fn zero_page(&self) -> Option<(u8, bool)> {
         None
     }
 

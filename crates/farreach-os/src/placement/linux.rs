@@ -99,6 +99,13 @@ const ZERO_PAGE: Key = Key {
     about: "loads of untouched private memory map a page of zeros that all share, where a superpage would do one of \
             these, and the first store replaces it (LNX-2, LNX-4); false: they get memory of their own",
 };
+const HUGE_ZERO_PAGE: Key = Key {
+    name: "huge_zero_page",
+    default: "true",
+    allowed: Allowed::Flag,
+    about: "with zero_page: a load that could have a superpage of thp_size maps one of zeros (use_zero_page); false: it \
+            gets one of memory, or one page of zeros if there is no block",
+};
 const CONTPTE: Key = Key {
     name: "contpte",
     default: "4K",
@@ -135,6 +142,7 @@ pub const LINUX: PlacementKind = PlacementKind {
         &SPLIT,
         &UNDERUSED,
         &ZERO_PAGE,
+        &HUGE_ZERO_PAGE,
         &CONTPTE,
         &SHMEM,
         &SHMEM_SIZE,
@@ -157,7 +165,8 @@ struct Linux {
     deferred: bool,
     /// LNX-22.
     shrinks: Option<Underused>,
-    zero_page: bool,
+    /// Whether there are pages of zeros, and superpages of them.
+    zero_page: Option<bool>,
     /// log2 of the pages that the contiguous bit joins; 0: there is none.
     contpte: u32,
     /// log2 of the pages of `thp_size`.
@@ -234,7 +243,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     let (shared_always, deferred) = (params.text(SHMEM.name) == "always", params.text(SPLIT.name) == "pressure");
     let shrinks = (deferred && params.flag(UNDERUSED.name))
         .then(|| Underused { order: largest.into(), zeros: params.int(NONE.name) });
-    let zero_page = params.flag(ZERO_PAGE.name);
+    let zero_page = params.flag(ZERO_PAGE.name).then(|| params.flag(HUGE_ZERO_PAGE.name));
     let [contpte, around] =
         [&CONTPTE, &AROUND].map(|key| (params.int(key.name) / params.int(PAGE_SIZE.name)).max(1).ilog2());
     Ok(Box::new(Linux {
@@ -305,8 +314,8 @@ impl Placement for Linux {
         if order > self.contpte { self.contpte } else { 0 }
     }
 
-    fn zero_page(&self) -> Option<u8> {
-        self.zero_page.then_some(self.largest)
+    fn zero_page(&self) -> Option<(u8, bool)> {
+        self.zero_page.map(|of_zeros| (self.largest, of_zeros))
     }
 
     fn collapses_when_asked(&self) -> Option<u8> {
@@ -329,8 +338,8 @@ impl Placement for Linux {
             (self.shrinks.is_some(), "underused_pages", of_zeros),
             // Which pages hold zeros is known as far as a trace tells (OSC-3).
             (self.shrinks.is_some(), "zero_unknown", 1),
-            (self.zero_page, "zero_page_faults", zeros),
-            (self.zero_page, "huge_zero_page_faults", huge_zeros),
+            (self.zero_page.is_some(), "zero_page_faults", zeros),
+            (self.zero_page == Some(true), "huge_zero_page_faults", huge_zeros),
         ];
         all.into_iter().filter(|all| all.0).map(|(_, name, count)| (name.to_owned(), count)).collect()
     }

@@ -62,7 +62,7 @@ impl Program {
             40..=54 => self.unmap(asid),
             55..=64 => self.remap(asid),
             65..=79 => self.protect(asid),
-            80..=91 => self.advise(),
+            80..=91 => self.advise(asid),
             92..=96 if all.len() < MOST => {
                 let child = Asid(self.born);
                 self.born += 1;
@@ -168,10 +168,14 @@ impl Program {
         Op::Protect { start: first << self.shift, len: n << self.shift, prot }
     }
 
-    fn advise(&mut self) -> Op {
+    fn advise(&mut self, asid: Asid) -> Op {
         let (first, n) = self.range();
         let all = [Advice::DontNeed, Advice::HugePage, Advice::NoHugePage, Advice::WillNeed, Advice::Collapse];
         let advice = self.pick(&all);
+        let writable = self.spaces[&asid].range(first..).find(|(_, page)| page.prot.write);
+        if let (Advice::WillNeed, Some((&page, _))) = (advice, writable) {
+            return Op::KernelStore { start: (page << self.shift) + 8, len: 16 };
+        }
         Op::Advise { start: first << self.shift, len: n << self.shift, advice }
     }
 }

@@ -166,6 +166,8 @@ fn each_rule_is_held() {
         ("behind other", &[(0, &[]), (1, &[start()])]),
         ("multiples", &[(0, &[map(0x1001, 0x1000)])]),
         ("multiples", &[(0, &[Op::Unmap { start: 0, len: 1 }])]),
+        ("has no length", &[(0, &[Op::KernelStore { start: 8, len: 0 }])]),
+        ("reach past 2^64", &[(0, &[Op::KernelStore { start: 8, len: u64::MAX - 7 }])]),
         ("no length", &[(0, &[map(0x1000, 0)])]),
         ("past 2^64", &[(0, &[map(u64::MAX - 4095, 4096)])]),
         ("does not run", &[(0, &[thread(1), Op::Switch { thread: 2 }])]),

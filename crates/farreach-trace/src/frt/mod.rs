@@ -47,13 +47,17 @@ pub const END_MAGIC: [u8; 8] = *b"FRT-END\n";
 /// 5: translations that a processor used though another had changed them.
 ///
 /// 6: blocks whose references share address words, which are stored once. Written and read in less time. Page traces.
-pub const VERSION: u32 = 6;
+///
+/// 7: what the kernel stores for a program.
+pub const VERSION: u32 = 7;
 /// The first version with events of whole systems.
 pub(crate) const GUESTS_SINCE: u32 = 4;
 /// The first version with steps for executions that are as predicted.
 pub(crate) const PREDICTED_SINCE: u32 = 3;
 /// The first version with blocks whose references share address words, and with page traces.
 pub(crate) const SHARED_SINCE: u32 = 6;
+/// The first version with stores of the kernel.
+pub(crate) const KERNEL_STORES_SINCE: u32 = 7;
 
 /// Most bytes of the JSON header.
 pub const MAX_HEADER_BYTES: u32 = 1 << 20;

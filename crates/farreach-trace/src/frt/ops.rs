@@ -33,6 +33,7 @@ const DEFINE_SHARED: u8 = 23;
 const PAGES: u8 = 24;
 const SAMPLES: u8 = 25;
 const CODE: u8 = 26;
+const KERNEL_STORE: u8 = 27;
 
 /// One record of the event column.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -134,6 +135,7 @@ impl OpState {
                 };
                 Op::Advise { start, len, advice }
             }
+            KERNEL_STORE => Op::KernelStore { start: c.varint()?, len: c.varint()? },
             PAGES => Op::Pages,
             SAMPLES => Op::Samples,
             CODE => self.take_code(c)?,
@@ -154,7 +156,7 @@ impl OpState {
                 n => return Err(format!("rule {n} of transparent huge pages; 0 to 2 are known")),
             }),
             tag @ guests::MACHINE..=guests::STALE => Op::Guest(self.tables.take(tag, c)?),
-            n => return Err(format!("event {n}; {ASID} to {CODE} are known")),
+            n => return Err(format!("event {n}; {ASID} to {KERNEL_STORE} are known")),
         };
         Ok(Record::Op(op))
     }
@@ -278,6 +280,7 @@ pub(crate) fn put_op(out: &mut Vec<u8>, op: &Op, state: &mut OpState) -> Result<
                 Advice::Collapse => 5,
             });
         }
+        Op::KernelStore { start, len } => put(KERNEL_STORE, &[*start, *len]),
         Op::Guest(guest) => state.tables.put(out, guest)?,
         Op::Thp(rule) => {
             let rule = match rule {

@@ -255,6 +255,9 @@ impl FrtReader {
             Record::Op(Op::Code { .. }) if self.version < SHARED_SINCE => {
                 return Err(format!("bytes of code; version {} has none", self.version));
             }
+            Record::Op(Op::KernelStore { .. }) if self.version < KERNEL_STORES_SINCE => {
+                return Err(format!("a store of the kernel; version {} has none", self.version));
+            }
             Record::Op(op) => {
                 if let Op::Code { id, bytes } = &op {
                     self.model.check_code(*id, bytes)?;

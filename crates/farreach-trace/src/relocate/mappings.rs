@@ -21,6 +21,13 @@ impl Space {
         parts
     }
 
+    /// Bytes are used, by the kernel: those outside mappings stay where they are.
+    pub(super) fn uses(&mut self, start: u64, end: u64) {
+        for gap in self.parts(start, end).into_iter().filter(|part| part.piece.is_none()) {
+            self.wild.extend(gap.start >> BASE_SHIFT..=(gap.end - 1) >> BASE_SHIFT);
+        }
+    }
+
     /// Where a range lies now, as starts and lengths. Gaps count only if there were references to them.
     pub(super) fn images(&self, start: u64, end: u64) -> std::result::Result<Vec<(u64, u64)>, String> {
         let mut images: Vec<(u64, u64)> = Vec::new();

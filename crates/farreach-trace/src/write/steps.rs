@@ -59,6 +59,7 @@ struct Pending {
 struct Counts {
     written: Written,
     mappings: u64,
+    kernel_stores: u64,
     processes: u64,
     threads: u64,
     system: u64,
@@ -171,6 +172,7 @@ impl<'a> Steps<'a> {
             Op::Map(_) | Op::Unmap { .. } | Op::Remap { .. } | Op::Protect { .. } | Op::Advise { .. } | Op::Thp(_) => {
                 counts.mappings += 1
             }
+            Op::KernelStore { .. } => counts.kernel_stores += 1,
             Op::Start { .. } => counts.processes += 1,
             Op::Fork { child } => {
                 counts.processes += 1;
@@ -318,6 +320,9 @@ impl Counts {
         let events = |n: u64, of: &str| format!("left out: {} of {of}", with_noun(n, "event"));
         if self.mappings > 0 {
             lost.push(events(self.mappings, "mappings"));
+        }
+        if self.kernel_stores > 0 {
+            lost.push(events(self.kernel_stores, "stores of the kernel"));
         }
         if self.system > 0 {
             lost.push(events(self.system, "page tables and processors"));

@@ -128,6 +128,8 @@ fn every_op() -> Vec<Op> {
         Op::Unmap { start: 0, len: u64::MAX },
         Op::Remap { old_start: 1, old_len: 2, new_start: u64::MAX, new_len: 4 },
         Op::Protect { start: 1, len: 2, prot: Prot::NONE },
+        Op::KernelStore { start: 0x7fff_ffff_f123, len: 1 },
+        Op::KernelStore { start: 0x7fff_ffff_f123, len: u64::MAX },
         Op::ThreadStart { thread: 3 },
         Op::Switch { thread: 3 },
         Op::ThreadExit { thread: u32::MAX },
@@ -241,10 +243,10 @@ fn lengths_are_bounded_before_memory_is_taken() {
 #[test]
 fn another_version_is_refused() {
     let mut bytes = to_bytes(&[]);
-    for version in [0, 7] {
+    for version in [0, 8] {
         bytes[8] = version;
         let e = from_bytes(&bytes).expect_err("unknown").to_string();
-        assert!(e.contains(&format!("version {version};")) && e.contains("reads versions 1 to 6"), "{e}");
+        assert!(e.contains(&format!("version {version};")) && e.contains("reads versions 1 to 7"), "{e}");
     }
 }
 

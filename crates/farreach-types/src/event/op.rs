@@ -188,6 +188,14 @@ pub enum Op {
         /// What was advised.
         advice: Advice,
     },
+    /// The kernel stored to these bytes for the program: what a system call gives it, a signal's frame, what lies on the
+    /// stack as it starts. Pages get memory by it as by a store of the program. No reference: TLBs do not see it.
+    KernelStore {
+        /// First byte.
+        start: u64,
+        /// Bytes, not 0.
+        len: u64,
+    },
     /// prctl(PR_SET_THP_DISABLE), and at the start of a program what it has from its parent.
     Thp(ThpRule),
     /// A thread begins.

@@ -31,6 +31,7 @@ fn config(frames: u64, modes: &[(u32, Mode)], khugepaged: Khugepaged) -> Config 
         deferred: true,
         shrink: None,
         zero_page: false,
+        huge_zero_page: true,
         contpte: 0,
         collapse: true,
         kept: 4,
@@ -160,6 +161,16 @@ fn lnx_pages_of_zeros_follow_the_plain_model() {
         let faults = [counts.superpage_faults, counts.cow_copies, model.own.zeroed];
         [&faults[..], &zeros(model)].concat()
     });
+    // Without superpages of zeros, where there are enough blocks, and where there are not.
+    let of_memory = |config: Config| Config { zero_page: true, huge_zero_page: false, ..config };
+    let some = |model: &PlainLinux| {
+        let counts = model.paging().counts;
+        vec![counts.superpage_faults, model.own.zero_faults, counts.cow_copies]
+    };
+    follows(&format!("{ENOUGH},zero_page=true,huge_zero_page=false"), &of_memory(config.clone()), some);
+    follows(&format!("{SHRINKS},zero_page=true,huge_zero_page=false"), &of_memory(shrinks()), |model| {
+        [some(model), vec![model.paging().counts.superpage_fallbacks]].concat()
+    });
 }
 
 /// LNX-14, where no fault makes a superpage and khugepaged does not work.
@@ -200,6 +211,7 @@ fn lnx_models_with_another_rule_of_later_ones_are_found_out() {
     found(ENOUGH, Config { collapse: false, ..enough.clone() });
     found(ENOUGH, Config { kept: 2, ..enough.clone() });
     found(&format!("{ENOUGH},zero_page=true"), enough.clone());
+    found(&format!("{ENOUGH},zero_page=true,huge_zero_page=false"), Config { zero_page: true, ..enough.clone() });
     found(&format!("{ENOUGH},contpte=32K"), enough);
     found(SHRINKS, Config { shrink: None, ..shrinks.clone() });
     found(SHRINKS, Config { shrink: Some(8), ..shrinks });

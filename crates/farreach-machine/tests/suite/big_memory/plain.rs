@@ -79,7 +79,8 @@ impl<M: Model> Paged<M> {
             return;
         }
         self.os.apply(asid, op);
-        self.model.apply(asid.0, op);
+        let served = self.model.event(asid.0, op).is_ok();
+        assert_eq!(self.os.take_unserved().is_none(), served, "whether there is memory");
         self.compare_all();
     }
 

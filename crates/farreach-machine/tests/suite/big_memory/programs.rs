@@ -223,7 +223,12 @@ impl Programs {
         let mut acts = Vec::new();
         for _ in 0..1 + self.dice.below(24) {
             if mapped(page) || self.dice.percent(2) {
-                acts.push(Act::Touch(page, self.dice.pick(&[Kind::Load, Kind::Store, Kind::Store])));
+                let kind = self.dice.pick(&[Kind::Load, Kind::Store, Kind::Store]);
+                // By the page, not by the dice: programs are otherwise what they were.
+                acts.push(match kind {
+                    Kind::Store if page % 7 == 3 => Act::Op(Op::KernelStore { start: (page << 12) + 100, len: 900 }),
+                    kind => Act::Touch(page, kind),
+                });
             }
             let next = page + 1 < self.shape.pages && self.dice.percent(self.shape.in_a_row);
             page = if next { page + 1 } else { self.dice.below(self.shape.pages) };

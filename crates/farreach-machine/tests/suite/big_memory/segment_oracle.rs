@@ -91,7 +91,13 @@ impl Pair {
         self.os.apply(asid, op);
         let os = &self.os;
         let truth = |process: u32, page: u64| os.pte(Asid(process), Vpn(page)).map(|pte| pte.pfn.0);
-        self.model.apply(asid.0, op, &truth);
+        match op {
+            Op::KernelStore { start, .. } => {
+                let served = self.model.touch(asid.0, start >> 12, Kind::Store, &truth).is_ok();
+                assert_eq!(self.os.take_unserved().is_none(), served, "whether there is memory");
+            }
+            op => self.model.apply(asid.0, op, &truth),
+        }
         self.follow_changes();
         self.compare();
         self.compare_pages();

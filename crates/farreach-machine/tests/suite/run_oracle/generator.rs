@@ -244,7 +244,10 @@ impl Generator {
             _ => {
                 let (start, len) = self.part();
                 let advice = self.dice.pick(&[Advice::DontNeed, Advice::DontNeed, Advice::DontNeed, Advice::WillNeed]);
-                self.op(Op::Advise { start: start << 12, len: len << 12, advice });
+                self.op(match advice {
+                    Advice::WillNeed => Op::KernelStore { start: (start << 12) + 4000, len: (len << 12) - 3000 },
+                    advice => Op::Advise { start: start << 12, len: len << 12, advice },
+                });
             }
         }
     }
