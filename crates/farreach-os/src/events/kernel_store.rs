@@ -7,9 +7,9 @@ use farreach_types::addr::{Asid, VpnRange};
 use farreach_types::event::Kind;
 
 impl Os {
-    /// The kernel stored to these pages: they get memory, and are modified, as by a store of the program. It goes by the
-    /// page table of the program, so accessed bits are set (OSC-2); no policy counts it as a walk. If memory is full,
-    /// that is in [`Os::take_unserved`].
+    /// The kernel stored to these pages: they get memory, and are modified, as by a store of the program. It goes by
+    /// the page table of the program, so accessed bits are set (OSC-2); no policy counts it as a walk. If memory is
+    /// full, that is in [`Os::take_unserved`].
     pub(super) fn kernel_store(&mut self, asid: Asid, range: VpnRange) {
         for vpn in range.iter() {
             if let Err(why) = self.touch(asid, vpn, Kind::Store) {
@@ -54,7 +54,7 @@ mod tests {
         // Again, and by the program: nothing more.
         assert_eq!(stored(&mut os, 0, 18 << 12, 1), None);
         store(&mut os, 17);
-        assert_eq!((os.counts().page_faults, os.memory_use().touched_pages), (3, 3));
+        assert_eq!((os.counts().page_faults, os.memory_use().touched_bytes), (3, 3 << 12));
     }
 
     /// Memory that was shared by a fork becomes the process's own, and TLBs are told.

@@ -103,8 +103,8 @@ const HUGE_ZERO_PAGE: Key = Key {
     name: "huge_zero_page",
     default: "true",
     allowed: Allowed::Flag,
-    about: "with zero_page: a load that could have a superpage of thp_size maps one of zeros (use_zero_page); false: it \
-            gets one of memory, or one page of zeros if there is no block",
+    about: "with zero_page: a load that could have a superpage of thp_size maps one of zeros (use_zero_page); false: \
+            it gets one of memory, or one page of zeros if there is no block",
 };
 const CONTPTE: Key = Key {
     name: "contpte",

@@ -158,7 +158,7 @@ fn what_is_right_passes() {
 #[test]
 fn each_rule_is_held() {
     let thread = |t| Op::ThreadStart { thread: t };
-    let cases: [(&str, &[Given]); 12] = [
+    let cases: [(&str, &[Given]); 14] = [
         ("no Start", &[(0, &[start()]), (1, &[])]),
         ("after its End", &[(0, &[start()]), (0, &[Op::End(End::Lost)]), (0, &[])]),
         ("was there before", &[(0, &[start(), Op::Fork { child: Asid(0) }])]),

@@ -188,8 +188,8 @@ pub enum Op {
         /// What was advised.
         advice: Advice,
     },
-    /// The kernel stored to these bytes for the program: what a system call gives it, a signal's frame, what lies on the
-    /// stack as it starts. Pages get memory by it as by a store of the program. No reference: TLBs do not see it.
+    /// The kernel stored to these bytes for the program: what a system call gives it, a signal's frame, what lies on
+    /// the stack as it starts. Pages get memory by it as by a store of the program. No reference: TLBs do not see it.
     KernelStore {
         /// First byte.
         start: u64,
