@@ -31,7 +31,7 @@ impl Os {
         let of_file = self.memory.objects.get(region.object).kind.is_file();
         match of_file {
             true if self.memory.page_cache.files.is_none() => return Ok(false),
-            true => self.read_ahead(asid, vpn, region, kind),
+            true => self.read_ahead(asid, vpn, region),
             false if self.memory.page_cache.shared.is_empty() => return Ok(false),
             false => self.shared_folio(asid, vpn, region),
         }
@@ -123,8 +123,8 @@ impl Os {
         counts.populated_in_superpages += mapped.in_superpages - in_superpage;
     }
 
-    /// The frame of the first of these pages, and how many from there on lie in one folio and in frames that follow each
-    /// other. `None`: the first is mapped, or not to be mapped.
+    /// The frame of the first of these pages, and how many from there on lie in one folio and in frames that follow
+    /// each other. `None`: the first is mapped, or not to be mapped.
     fn mappable(&self, asid: Asid, pages: VpnRange, region: &Region) -> Option<(Pfn, u64)> {
         let (table, page) = (&self.spaces[asid.0 as usize].table, region.page_of(pages.start));
         let pfn = self.memory.frame_of(region.object, page).filter(|_| table.get(pages.start).is_none())?;

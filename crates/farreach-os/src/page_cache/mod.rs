@@ -4,8 +4,8 @@
 //!
 //! A page that was read stays in memory until no region maps its file, whether a page table names it or not. When
 //! memory is short, folios that no page table names are dropped, those first that were read first; then such pages of
-//! other folios (`reclaim.rs`). They are clean, or are taken to be written back. So memory is full with a page cache when
-//! it would be full with the mapped pages alone.
+//! other folios (`reclaim.rs`). They are clean, or are taken to be written back. So memory is full with a page cache
+//! when it would be full with the mapped pages alone.
 
 mod map;
 mod read;

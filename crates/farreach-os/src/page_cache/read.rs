@@ -7,17 +7,16 @@ use crate::object::ObjectId;
 use crate::os::Os;
 use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::{Asid, Vpn};
-use farreach_types::event::Kind;
 
 impl Os {
     /// A fault on a page of a file: reads the window that a miss or a marker asks for. The page itself is in memory
     /// afterwards if there was a frame for it that nobody had to give up.
-    pub(super) fn read_ahead(&mut self, asid: Asid, vpn: Vpn, region: &Region, kind: Kind) {
+    pub(super) fn read_ahead(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
         let Some(files) = self.memory.page_cache.files else { return };
         let (object, page) = (region.object, region.page_of(vpn));
         let mut cache = self.take_cache(object);
         if self.memory.frame_of(object, page).is_none() {
-            let window = self.window_of_miss(asid, &files, &mut cache, page, region, kind);
+            let window = self.window_of_miss(asid, &files, &mut cache, page, region);
             self.memory.read_window(object, &mut cache, window);
         }
         if let Some((first, folio)) = cache.folio(page)
@@ -43,15 +42,7 @@ impl Os {
     }
 
     /// The window that is read when a page is missing, by what its mapping is (PGC-2, PGC-5).
-    fn window_of_miss(
-        &self,
-        asid: Asid,
-        files: &Files,
-        cache: &mut FileCache,
-        page: u64,
-        region: &Region,
-        kind: Kind,
-    ) -> Window {
+    fn window_of_miss(&self, asid: Asid, files: &Files, cache: &mut FileCache, page: u64, region: &Region) -> Window {
         let (limits, readahead) = (&files.limits, &mut cache.readahead);
         if self.huge_advice(asid, region) == HugeAdvice::Huge {
             return readahead.huge(limits, page);
@@ -59,7 +50,7 @@ impl Os {
         if files.ahead {
             return readahead.miss(limits, page, 1);
         }
-        if limits.exec_order > 0 && (region.prot.exec || kind == Kind::Fetch) {
+        if limits.exec_order > 0 && region.prot.exec {
             return readahead.exec(limits, page, region.first_page..region.first_page + region.range.pages);
         }
         readahead.around(limits, page)

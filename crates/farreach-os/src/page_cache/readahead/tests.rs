@@ -181,3 +181,55 @@ fn pgc_5_text_on_arm64_gets_folios_of_64_kb_cut_to_the_mapping() {
     assert_eq!(readahead.exec(&Limits { pages: 4, ..LIMITS }, 100, 0..1000), window(96, 16, 4));
     assert_eq!(readahead.marked(&LIMITS, 112..113), None);
 }
+
+/// What holds of any windows, PGC-1 to PGC-5: they begin where the one before ends or at a miss, are no larger than
+/// allowed, and fall into aligned folios that fill them up to the end of the file.
+#[test]
+fn pgc_3_pgc_4_laws_of_random_reads() {
+    let mut x = 7u64;
+    let mut below = |n: u64| {
+        x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (x >> 33) % n
+    };
+    for turn in 0..400 {
+        let limits = Limits {
+            pages: 1 + below(80),
+            max_order: below(10) as u32,
+            huge_order: 1 + below(9) as u32,
+            exec_order: below(6) as u32,
+        };
+        let (end, mut readahead) = (1 + below(5000), Readahead::default());
+        for _ in 0..60 {
+            let page = below(end);
+            let window = match below(5) {
+                0 => readahead.miss(&limits, page, 1 + below(9)),
+                1 => readahead.around(&limits, page),
+                2 => readahead.huge(&limits, page),
+                3 => readahead.exec(&limits, page, page.saturating_sub(below(50))..page + 1 + below(50)),
+                _ => {
+                    let (marker, after) = (readahead.marker(), readahead.start + readahead.size);
+                    let had_marker = readahead.async_size > 0;
+                    let Some(window) = readahead.marked(&limits, marker..marker + 1) else {
+                        assert!(!had_marker, "turn {turn}");
+                        continue;
+                    };
+                    assert_eq!(window.start, after);
+                    assert_eq!(window.marker, Some(after), "the whole window is read ahead");
+                    window
+                }
+            };
+            readahead.accessed(page);
+            let largest = limits.pages.max(9).max(2 << limits.huge_order).max(limits.pages + (2 << limits.exec_order));
+            assert!((1..=largest).contains(&window.pages), "turn {turn}: {window:?} of {limits:?}");
+            assert!(window.order <= limits.max_order && 1 << window.order <= window.pages, "{window:?}");
+            let inside = window.start..window.start + window.pages;
+            assert!(window.marker.is_none_or(|marker| inside.contains(&marker)), "{window:?}");
+            let mut at = window.start;
+            for (first, order) in window.folios(end) {
+                assert!(first == at && order <= window.order && first.is_multiple_of(1 << order));
+                at += 1 << order;
+            }
+            assert_eq!(at, inside.end.min(end).max(window.start), "turn {turn}: {window:?} up to {end}");
+        }
+    }
+}
