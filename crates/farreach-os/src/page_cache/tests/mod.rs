@@ -1,6 +1,7 @@
 //! The page cache of Linux, by hand: windows, folios, what faults map of them, and memory that is short.
 
 mod memory;
+mod plain;
 mod shared;
 
 use crate::testing::*;
