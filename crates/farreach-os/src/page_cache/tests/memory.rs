@@ -53,12 +53,23 @@ fn unmapped_parts_of_folios_are_dropped_last() {
     assert_eq!((os.frames().resident, counts(&os, ["folios_of_order_4"])), (32, [2]));
     map(&mut os, 65536, 1024);
     let mut stored = 0;
+    while os.frames().free != Some(0) {
+        store(&mut os, 65536 + stored);
+        stored += 1;
+    }
+    assert_eq!((stored, counts(&os, ["cache_dropped_pages"])), (992, [0]));
+    store(&mut os, 65536 + stored);
+    stored += 1;
+    assert_eq!(counts(&os, ["cache_dropped_pages"]), [16], "the folio that nothing maps");
     while os.touch(Asid(0), Vpn(65536 + stored), Kind::Store).is_ok() {
         stored += 1;
         os.check();
     }
     assert_eq!((stored, counts(&os, ["cache_dropped_pages"])), (1023, [31]), "one page of the file is mapped");
-    assert!(is_mapped(&os, 4099));
+    // What stays of it is the page of the file still.
+    let (own, read) = (frame(&os, 4099), os.counts().io_bytes);
+    map_text(&mut os, 8192, 1, 3);
+    assert_eq!((touch(&mut os, 0, 8192, Kind::Fetch).pfn.0, os.counts().io_bytes), (own, read));
 }
 
 /// A window takes the place of older ones, never of its own pages, and a fault finds its page.
