@@ -45,6 +45,11 @@ impl BusyFrames {
         self.touched
     }
 
+    /// The number of cached frames without a mapping.
+    pub fn unmapped_cached(&self) -> u64 {
+        self.chunks.values().map(|c| u64::from((c.cached & !c.mapped).count_ones())).sum()
+    }
+
     /// All of them, in no order.
     pub fn iter(&self) -> impl Iterator<Item = Pfn> + '_ {
         let each = |(&chunk, c): (&u64, &Chunk)| {

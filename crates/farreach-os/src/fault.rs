@@ -209,12 +209,24 @@ impl Os {
             self.daemons_see_fault(asid, vpn, &region);
             return Ok(());
         }
-        let pfn = self.object_frame(self.request_for(asid, vpn, &region))?;
+        if !self.cached_fault(asid, vpn, &region, kind)? {
+            self.map_alone(asid, vpn, &region, kind)?;
+        }
+        self.map_large(asid, vpn, &region);
+        self.promote_around(asid, vpn, &region);
+        self.collapse_later(asid, vpn, &region);
+        self.daemons_see_fault(asid, vpn, &region);
+        Ok(())
+    }
+
+    /// Maps a page that is not mapped by an entry of its own, and what is around it.
+    fn map_alone(&mut self, asid: Asid, vpn: Vpn, region: &Region, kind: Kind) -> Result<(), OutOfMemory> {
+        let pfn = self.object_frame(self.request_for(asid, vpn, region))?;
         let private_file = !region.shared && self.memory.objects.get(region.object).kind.is_file();
         let label = region.label;
         let entry = if private_file && kind == Kind::Store && region.prot.write {
             // The first touch of a private file page is a store: it gets its own copy at once.
-            let copy = self.copy_frame(asid, vpn, &region)?;
+            let copy = self.copy_frame(asid, vpn, region)?;
             self.memory.fill_nameless(copy, None);
             self.memory.counts.cow_copies += 1;
             Entry { pfn: copy, label, attr: attributes(region.prot, false), present: true, ..Entry::default() }
@@ -230,12 +242,8 @@ impl Os {
         };
         self.map_page(asid, vpn, entry);
         if kind != Kind::Store {
-            self.map_around(asid, vpn, &region);
+            self.map_around(asid, vpn, region);
         }
-        self.map_large(asid, vpn, &region);
-        self.promote_around(asid, vpn, &region);
-        self.collapse_later(asid, vpn, &region);
-        self.daemons_see_fault(asid, vpn, &region);
         Ok(())
     }
 

@@ -36,6 +36,7 @@ mod labels;
 mod memory;
 mod object;
 mod os;
+mod page_cache;
 mod page_index;
 mod page_table;
 mod perforated;

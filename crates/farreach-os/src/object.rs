@@ -1,5 +1,6 @@
 //! Memory objects and page identity (T94-43): which frame holds which page of which object, reserved or busy.
 
+use super::page_cache::FileCache;
 use super::page_index::PageIndex;
 use super::placement::cap::Offsets;
 use farreach_types::addr::Pfn;
@@ -95,6 +96,8 @@ pub struct Object {
     pub offsets: Offsets,
     /// Superpages that faults brought into shared memory: their first pages, and log2 of their pages.
     pub superpages: BTreeMap<u64, u8>,
+    /// Its folios and its readahead, if it is in a page cache with any.
+    pub cache: FileCache,
     /// By page, the change of the number of regions that map the object, over all address spaces. A page is inside the
     /// object if some region maps it (T94-50 clips to this).
     coverage: BTreeMap<u64, i64>,
@@ -183,6 +186,7 @@ impl Objects {
             large_groups: HashSet::new(),
             offsets: Offsets::default(),
             superpages: BTreeMap::new(),
+            cache: FileCache::default(),
             coverage: BTreeMap::new(),
             mappers: 0,
         };

@@ -12,7 +12,8 @@ const BATCH: usize = 512;
 impl Os {
     /// Frees some frames. False if there are none to take back.
     pub(super) fn make_room(&mut self) -> bool {
-        self.split_block()
+        self.drop_cache()
+            || self.split_block()
             || self.memory.release_held_early()
             || self.placement.release_kept(&mut self.memory, None)
             || self.reclaim_unused()

@@ -46,7 +46,7 @@ fn presets() -> Vec<&'static str> {
 
 /// Every number that is no amount, by its path. Numbers of 0 need not be there.
 fn numbers(path: &str, value: &Value, all: &mut BTreeMap<String, u64>) {
-    const AMOUNTS: [&str; 15] = [
+    const AMOUNTS: [&str; 16] = [
         "resident",
         "table_bytes",
         "table_bytes_most",
@@ -62,6 +62,7 @@ fn numbers(path: &str, value: &Value, all: &mut BTreeMap<String, u64>) {
         "first_conflict_ppm",
         "tracker_idle_superpages_at_end",
         "zero_unknown",
+        "unmapped_cache_pages_at_end",
     ];
     match value {
         Value::Object(fields) => {

@@ -111,7 +111,8 @@ impl Memory {
         if o.mappers == 0 {
             self.forget(object, 0, u64::MAX, false);
             self.reservations.end_object(object);
-            self.objects.destroy(object);
+            let gone = self.objects.destroy(object);
+            self.page_cache.forget(&gone.cache);
         }
     }
 }

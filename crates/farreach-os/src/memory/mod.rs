@@ -10,6 +10,7 @@ use crate::frames::numbers;
 use crate::frames::pool::Pool;
 use crate::frames::sparse::FrameSet;
 use crate::object::{ObjectId, Objects};
+use crate::page_cache::PageCache;
 use crate::reservations::Reservations;
 use crate::reserved_list::ReservedList;
 use farreach_types::addr::{Pfn, Vpn};
@@ -32,6 +33,8 @@ pub struct Memory {
     pub held: Held,
     /// Objects and the identity index.
     pub objects: Objects,
+    /// Folios and readahead of files, if the policy has any (PGC).
+    pub page_cache: PageCache,
     /// Counters of the whole operating system.
     pub counts: OsCounts,
     /// Whether the policy wants to know which frames hold zeros (OSC-3).
@@ -78,6 +81,7 @@ impl Memory {
             folios: Folios::default(),
             held: Held::default(),
             objects: Objects::default(),
+            page_cache: PageCache::default(),
             counts: OsCounts::default(),
             watches_contents: false,
             zeroed_ahead: 0,
@@ -317,6 +321,7 @@ impl Memory {
             return;
         }
         let before = self.busy.len();
+        self.page_cache.unmapped();
         self.busy.unmap_run(first, frames, &mut self.freed);
         self.counts.freed_pages += before - self.busy.len();
     }
@@ -326,6 +331,11 @@ impl Memory {
         if !numbers::is_outside(pfn) {
             self.busy.unmap(pfn);
         }
+    }
+
+    /// Frames of files and shared memory that no page table entry names.
+    pub fn unmapped_cached(&self) -> u64 {
+        self.busy.unmapped_cached()
     }
 
     /// Ends an event: all frames that it freed go to the tail of the free list, in ascending order, or back to their

@@ -126,8 +126,8 @@ pub trait Placement: Send {
         false
     }
 
-    /// log2 of the pages that a fault of a load or fetch in a file maps around it, all of which are taken to be in
-    /// memory (PGC-6); 0: its own page alone.
+    /// log2 of the pages that a fault of a load or fetch in a file maps around it, where all of the file is taken to
+    /// be in memory (PGC-6); 0: its own page alone.
     fn fault_around(&self) -> u32 {
         0
     }

@@ -1,6 +1,8 @@
 //! Linux of today (LNX; 6.18): private anonymous memory by sizes that are set one by one, compaction at a fault by
 //! `defrag`, khugepaged with its limits, MADV_COLLAPSE, pages of zeros, blocks that stay whole when they are partly
-//! unmapped, and superpages that are split since most of their pages hold zeros. Left out are folios of files.
+//! unmapped, superpages that are split since most of their pages hold zeros, and a page cache with large folios (PGC).
+
+mod files;
 
 use super::contract::{Effort, FrameRequest, Placement, PlacementKind};
 use super::thp::{ALLOCATOR, NONE, SHMEM, SHMEM_SIZE, SIZE, THP, order};
@@ -10,6 +12,7 @@ use crate::background::contract::Daemon;
 use crate::background::khugepaged::{Khugepaged, Settings};
 use crate::memory::Memory;
 use crate::memory::folios::Underused;
+use crate::page_cache::PageCache;
 use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::Pfn;
 use farreach_types::params::{Allowed, Key, PAGE_SIZE, Params};
@@ -114,13 +117,6 @@ const CONTPTE: Key = Key {
             4K: there is no such bit",
 };
 
-const AROUND: Key = Key {
-    name: "fault_around",
-    default: "64K",
-    allowed: Allowed::PageSize { min: 4096, max: 2 << 20 },
-    about: "what a fault of a load or fetch in a file maps around it; the file is in memory (PGC-6); 4K: one page",
-};
-
 /// Registry entry.
 pub const LINUX: PlacementKind = PlacementKind {
     name: "linux",
@@ -146,7 +142,14 @@ pub const LINUX: PlacementKind = PlacementKind {
         &CONTPTE,
         &SHMEM,
         &SHMEM_SIZE,
-        &AROUND,
+        &files::SHARED_ALWAYS,
+        &files::SHARED_WITHIN,
+        &files::SHARED_ADVISE,
+        &files::AROUND,
+        &files::READAHEAD,
+        &files::FOLIOS,
+        &files::EXEC,
+        &files::MISS,
         &TICKS_PER_MS,
         &ALLOCATOR,
     ],
@@ -172,6 +175,8 @@ struct Linux {
     /// log2 of the pages of `thp_size`.
     largest: u8,
     around: u32,
+    /// Until it is handed over to the memory.
+    page_cache: Option<PageCache>,
     khugepaged: Option<Khugepaged>,
 }
 
@@ -233,7 +238,10 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     for orders in [&mut advised, &mut others] {
         orders.sort_unstable_by(|a, b| b.cmp(a));
     }
+    let contpte = (params.int(CONTPTE.name) / params.int(PAGE_SIZE.name)).max(1).ilog2();
+    let page_cache = files::page_cache(params, largest, contpte)?;
     let shared = match params.text(SHMEM.name) {
+        _ if !page_cache.shared.is_empty() => Vec::new(),
         "never" => Vec::new(),
         _ => vec![order(params, &SHMEM_SIZE, params.int(SHMEM_SIZE.name))?],
     };
@@ -244,8 +252,6 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     let shrinks = (deferred && params.flag(UNDERUSED.name))
         .then(|| Underused { order: largest.into(), zeros: params.int(NONE.name) });
     let zero_page = params.flag(ZERO_PAGE.name).then(|| params.flag(HUGE_ZERO_PAGE.name));
-    let [contpte, around] =
-        [&CONTPTE, &AROUND].map(|key| (params.int(key.name) / params.int(PAGE_SIZE.name)).max(1).ilog2());
     Ok(Box::new(Linux {
         advised,
         others,
@@ -257,7 +263,8 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
         zero_page,
         contpte,
         largest,
-        around,
+        around: page_cache.entries.around,
+        page_cache: Some(page_cache),
         khugepaged,
     }))
 }
@@ -269,6 +276,7 @@ impl Placement for Linux {
         self.shrinks = self.shrinks.filter(|_| memory.alloc.total().is_some());
         memory.folios.shrinks = self.shrinks;
         memory.watches_contents = self.shrinks.is_some();
+        memory.page_cache = self.page_cache.take().unwrap_or_default();
         Ok(())
     }
 
@@ -341,7 +349,12 @@ impl Placement for Linux {
             (self.zero_page.is_some(), "zero_page_faults", zeros),
             (self.zero_page == Some(true), "huge_zero_page_faults", huge_zeros),
         ];
-        all.into_iter().filter(|all| all.0).map(|(_, name, count)| (name.to_owned(), count)).collect()
+        let mut counters = memory.page_cache.counters();
+        if memory.page_cache.is_used() {
+            counters.push(("unmapped_cache_pages_at_end".into(), memory.unmapped_cached()));
+        }
+        counters.extend(all.into_iter().filter(|all| all.0).map(|(_, name, count)| (name.to_owned(), count)));
+        counters
     }
 }
 

@@ -46,6 +46,18 @@ const SMALL: &[(&str, &str)] = &[
     ("utopia", "uto_size=128K,uto_size_2m=none,uto_ways=4,thp_size=64K,khugepaged=8,max_ptes_none=15"),
 ];
 
+/// Further configurations of a policy: keys that are off by default, and do something together alone. Each is tested on
+/// some of [`SYSTEMS`].
+const TOGETHER: &[(&str, &str)] = &[
+    (
+        "linux",
+        "readahead=128K,file_folios=2M,exec_folio=16K,contpte=16K,shmem_always=16K,shmem_within_size=32K,\
+         shmem_advise=64K",
+    ),
+    ("linux", "readahead=64K,file_folios=64K,file_miss=ahead,fault_around=16K,shmem_enabled=advise,shmem_size=64K"),
+    ("linux", "readahead=16K,file_folios=4K,fault_around=4K,shmem_within_size=32K+64K"),
+];
+
 /// Keys tested with every policy: memory that is sometimes full, other allocators, promotion, ranges, compaction.
 const SYSTEMS: &[&str] = &[
     "",
@@ -93,6 +105,14 @@ pub fn of(kind: &PlacementKind) -> Vec<String> {
                 if key.name == "allocator" { "memory=8M" } else { "memory=8M,allocator=buddy" },
             ));
         }
+    }
+    for (_, keys) in TOGETHER.iter().filter(|(name, _)| *name == kind.name) {
+        let further = [
+            "page_size=16K,memory=4M,mthp_madvise=none",
+            "memory=512K,allocator=buddy,compaction=direct",
+            "memory=1M,promote=64K",
+        ];
+        all.extend(SYSTEMS.iter().chain(&further).map(|system| join(&join(&small, keys), system)));
     }
     all.push(base(kind));
     let mut seen = std::collections::HashSet::new();

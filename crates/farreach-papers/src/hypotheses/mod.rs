@@ -16,6 +16,7 @@ mod hw_walks;
 mod hypothesis;
 mod judge;
 mod os_cores;
+mod os_files;
 mod os_memory;
 mod os_places;
 mod os_policies;
@@ -57,6 +58,7 @@ const FAMILIES: &[&[Hypothesis]] = &[
     hw_caches::CLAIMS,
     hw_open::CLAIMS,
     os_cores::CLAIMS,
+    os_files::CLAIMS,
     os_memory::CLAIMS,
     os_places::CLAIMS,
     os_policies::CLAIMS,

@@ -44,6 +44,9 @@ const GROUPS: u64 = 30;
 /// Frames of the memory that [`FILL`] fills.
 const FRAMES: u64 = 1 << 16;
 
+/// A file of 16 MB is read from its start to its end (H-OS-14).
+pub const FILE_IN_ORDER: &str = "micro/file-in-order";
+
 /// First page of what is mapped: where the address is a multiple of 1 GB.
 const BASE: u64 = 1 << 22;
 
@@ -51,6 +54,7 @@ const BASE: u64 = 1 << 22;
 pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
     let batches = match name {
         FEW_DIRTY => vec![few_dirty()],
+        FILE_IN_ORDER => vec![file_in_order()],
         MOSTLY_ZEROS => vec![mostly_zeros()],
         SPARSE_GROUPS => vec![sparse_groups()],
         HOT_HIGH => vec![hot(120)],
@@ -94,6 +98,14 @@ fn few_dirty() -> Batch {
     p.op(Op::Map(Mapping { start, len, prot: Prot::RW, shared: true, backing }));
     p.load(BASE..BASE + pages);
     p.store((BASE..BASE + pages).step_by(512));
+    p.ended()
+}
+
+fn file_in_order() -> Batch {
+    let mut p = Pages::new(0);
+    let pages = 4096;
+    p.map(BASE, pages, Backing::File { path: "/data/file".into(), offset: 0 });
+    p.load(BASE..BASE + pages);
     p.ended()
 }
 

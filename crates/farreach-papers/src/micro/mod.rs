@@ -10,7 +10,9 @@ pub mod snapshots;
 pub use cores::{REFILLS, ROUNDS, TURNS_OF, UNMAPS, UNMAPS_APART};
 pub use few_pages::{ANOMALY, ATTRIBUTE, HALF_FILE, HOLE, OBJECT_60K, OBJECT_64K, ONE_DIRTY, UNALIGNED};
 pub use large_memory::{ARENAS, FORK, PROTECT, RANGES, SCATTERED, SPARSE, TINY, TURNS};
-pub use memory::{EQUALS, FEW_DIRTY, FILL, GIGABYTE, HOT_HIGH, HOT_LOW, MANY, MOSTLY_ZEROS, SPARSE_GROUPS, WIDE};
+pub use memory::{
+    EQUALS, FEW_DIRTY, FILE_IN_ORDER, FILL, GIGABYTE, HOT_HIGH, HOT_LOW, MANY, MOSTLY_ZEROS, SPARSE_GROUPS, WIDE,
+};
 pub use snapshots::SNAPSHOTS;
 
 use farreach_types::event::Source;
@@ -36,7 +38,18 @@ mod tests {
             .chain([ARENAS, FORK, PROTECT, SCATTERED, SPARSE, TINY, TURNS, SNAPSHOTS, UNMAPS, UNMAPS_APART, REFILLS])
             .chain(TURNS_OF)
             .chain(EQUALS)
-            .chain([FEW_DIRTY, FILL, GIGABYTE, HOT_HIGH, HOT_LOW, MANY, MOSTLY_ZEROS, SPARSE_GROUPS, WIDE])
+            .chain([
+                FEW_DIRTY,
+                FILE_IN_ORDER,
+                FILL,
+                GIGABYTE,
+                HOT_HIGH,
+                HOT_LOW,
+                MANY,
+                MOSTLY_ZEROS,
+                SPARSE_GROUPS,
+                WIDE,
+            ])
         {
             let report = check(&mut source(name).expect(name)).expect("no input, no failure");
             assert_eq!(report.violation, None, "{name}");

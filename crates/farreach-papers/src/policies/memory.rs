@@ -11,12 +11,14 @@ use farreach_types::papers::{Cell, Origin, Section, Table};
 pub(crate) const STUDY: Study = Study {
     id: "os-memory",
     title: "What policies do with memory: sizes, zeros, files, hot groups, shares, contiguity, few places",
-    rules: "NAV-1 to NAV-9, LNX-22, ING-4, HWE-2, HWE-7, CAP-3, RNG-3, TRI-3, UTO-2, OS-MOS-2, PRF-1, OS-TPS-2",
+    rules: "NAV-1 to NAV-9, LNX-22, ING-4, HWE-2, HWE-7, CAP-3, RNG-3, TRI-3, UTO-2, OS-MOS-2, PRF-1, OS-TPS-2, \
+            PGC-1 to PGC-6",
     plan: |_, set| {
         let mut wanted = grid(few(set), &[RESERVED.as_slice(), &FOLIOS].concat());
         let machines = FOLIOS.iter().chain(&CONTIGUOUS).chain(&USED).chain(&RESTRICTED).chain(&HASHED);
         let machines = machines.chain(HOLES.as_flattened()).chain(&SIZES).chain(&[NESTED]);
         wanted.extend(machines.flat_map(|machine| PROGRAMS.map(|program| Request::machine(program, *machine))));
+        wanted.extend(super::files::plan(set));
         wanted.extend(by_hand().map(|(program, machine)| Request::machine(program, machine)));
         wanted
     },
@@ -245,6 +247,7 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         table.row(format!("{program}, {machine}"), cells);
     }
     section.tables.push(table);
+    section.tables.push(super::files::table(results, set));
     section.note(super::price::WORDS);
     section.note(
         "Memory in use: others have three of ten frames, everywhere; where Ranger works, they can be moved. Pages of \

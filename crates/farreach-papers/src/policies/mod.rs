@@ -2,6 +2,7 @@
 //! model, memory, and how long a fault takes.
 
 pub(crate) mod cores;
+pub(crate) mod files;
 pub(crate) mod memory;
 mod open;
 mod price;
