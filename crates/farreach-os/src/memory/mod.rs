@@ -3,6 +3,7 @@
 mod contents;
 pub(crate) mod folios;
 pub(crate) mod held;
+pub(crate) mod homes;
 
 use crate::busy::BusyFrames;
 use crate::frames::contract::FrameAllocator;
@@ -16,6 +17,7 @@ use farreach_types::addr::{Pfn, Vpn};
 use farreach_types::counts::{FreeMemory, OsCounts};
 use folios::Folios;
 use held::Held;
+use homes::Homes;
 use std::ops::Range;
 
 /// Frames, objects, reservations and the counters of all of them.
@@ -30,6 +32,8 @@ pub struct Memory {
     pub folios: Folios,
     /// Frames that stay taken for a while after they were freed.
     pub held: Held,
+    /// On which nodes frames lie, if memory has nodes (CLP-1).
+    pub homes: Option<Homes>,
     /// Objects and the identity index.
     pub objects: Objects,
     /// Counters of the whole operating system.
@@ -77,6 +81,7 @@ impl Memory {
             reservations: Reservations::default(),
             folios: Folios::default(),
             held: Held::default(),
+            homes: None,
             objects: Objects::default(),
             counts: OsCounts::default(),
             watches_contents: false,
@@ -234,6 +239,7 @@ impl Memory {
     pub fn move_frame(&mut self, from: Pfn, to: Pfn) {
         self.alloc.take_zeroed(to, 1);
         self.busy.move_to(from, to);
+        self.home_moved(from, to);
         self.freed.push((from.0, 1));
     }
 
@@ -259,6 +265,7 @@ impl Memory {
     /// Contents and mappings of two busy frames change places. The caller updates page tables and objects.
     pub fn swap_frames(&mut self, one: Pfn, other: Pfn) {
         self.busy.swap(one, other);
+        self.homes_swapped(one, other);
     }
 
     /// As [`Memory::swap_frames`], where the second is a frame of another program.
@@ -266,6 +273,7 @@ impl Memory {
         let there = self.others.remove(other.0..other.0 + 1);
         debug_assert!(there, "{other:?} is no movable frame");
         self.busy.move_to(one, other);
+        self.home_moved(one, other);
         self.others.insert(one.0..one.0 + 1);
     }
 
