@@ -40,8 +40,7 @@ fn with_one_node_it_is_thp() {
     for seed in 0..20 {
         let mut thp = os("thp", keys);
         let own = "carrefour_period_ms=10,ticks_per_ms=1,carrefour_least_samples=1";
-        let [mut one, mut two] =
-            [1, 2].map(|nodes| os("carrefour", &format!("{keys},{own},carrefour_nodes={nodes}")));
+        let [mut one, mut two] = [1, 2].map(|nodes| os("carrefour", &format!("{keys},{own},carrefour_nodes={nodes}")));
         [&mut thp, &mut one, &mut two].into_iter().for_each(|os| run(os, seed));
         let table = |os: &Os| [0, 1].map(|asid| (16..176).map(|vpn| os.pte(Asid(asid), Vpn(vpn))).collect::<Vec<_>>());
         assert_eq!((thp.counts(), thp.memory_use()), (one.counts(), one.memory_use()), "OSC-5e");
