@@ -83,14 +83,14 @@ const FAULT_TICKS: Key = Key {
     name: "carrefour_fault_ticks",
     default: "4500",
     allowed: Allowed::Int { min: 0, max: 1 << 30 },
-    about: "instructions that a fault takes as long as, in the time of carrefour_faults",
+    about: "time of a fault, in instructions, for carrefour_faults",
 };
 /// As before.
 const PAGE_TICKS: Key = Key {
     name: "carrefour_page_ticks",
     default: "730",
     allowed: Allowed::Int { min: 0, max: 1 << 30 },
-    about: "instructions that filling or copying a page at a fault takes as long as, in the same time",
+    about: "time of filling or copying a page at a fault, in instructions, for carrefour_faults",
 };
 
 /// The key of hardware with several cores.
