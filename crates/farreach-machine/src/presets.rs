@@ -185,6 +185,7 @@ pub const PRESETS: &[Preset] = presets![
     "since-os/trident",
     "since-os/cap",
     "since-os/ranger",
+    "since-os/carrefour",
     "since-os/mosaic",
     "since-os/pcid",
     "since-os/tlbi",

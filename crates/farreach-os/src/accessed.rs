@@ -8,7 +8,7 @@
 use crate::contract::What;
 use crate::os::Os;
 use crate::page_table::entry::Entry;
-use crate::placement::utopia;
+use crate::placement::{carrefour, utopia};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::params::{Allowed, Key, Params};
 
@@ -65,6 +65,10 @@ pub fn walk_key(params: &Params) -> Option<WalkKey> {
     if let AccessBits::Walk { .. } = AccessBits::new(params) {
         return Some(key(&ACCESS_BITS, params.text(ACCESS_BITS.name).to_owned(), "exact"));
     }
+    let nodes = carrefour::NODES.name;
+    if params.has(nodes) && params.int(nodes) > 1 {
+        return Some(key(&carrefour::NODES, params.int(nodes).to_string(), "1"));
+    }
     let walks_at = utopia::WALKS_AT.name;
     let walks = if params.has(walks_at) { params.int(walks_at) } else { 0 };
     (walks > 0).then(|| key(&utopia::WALKS_AT, walks.to_string(), "0"))
@@ -101,15 +105,16 @@ pub(crate) struct AccessTally {
 impl Os {
     /// Whether the system is to be told of walks: see [`Os::walked`].
     pub fn counts_walks(&self) -> bool {
-        matches!(self.access_bits, AccessBits::Walk { .. }) || self.placement.counts_walks()
+        matches!(self.access_bits, AccessBits::Walk { .. }) || self.placement.counts_walks() || self.numa.is_some()
     }
 
-    /// A demand walk found this page in the page table (OSC-2, UTO-6). To be called after each one, if
+    /// A demand walk found this page in the page table (OSC-2, UTO-6, CLP-1). To be called after each one, if
     /// [`Os::counts_walks`]; these are points of the stream, so the result depends on nothing else.
     pub fn walked(&mut self, asid: Asid, vpn: Vpn) {
         if let AccessBits::Walk { .. } = self.access_bits {
             self.set_accessed(asid, vpn);
         }
+        self.walk_sampled(asid, vpn);
         self.walked_to_restseg(asid, vpn);
     }
 

@@ -63,6 +63,7 @@ impl Os {
 
     /// A touch that changes the state of a page: the first touch, the first store, or a fault.
     fn touch_first(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<Touched, OutOfMemory> {
+        self.runs(asid);
         let absent = self.space(asid).table.get(vpn).is_none();
         if absent && !self.segment_page(asid, vpn) && !self.direct_page(asid, vpn) {
             let served = self.page_fault(asid, vpn, kind);

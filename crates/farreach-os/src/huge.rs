@@ -221,6 +221,7 @@ impl Os {
         }
         zeros.iter().for_each(|vpn| self.unmap_page(asid, *vpn));
         self.stale(asid, &zeros);
+        let home = self.home_of_group(asid, group);
         let (label, attr) = (region.label, attributes(region.prot, false));
         for vpn in group.iter() {
             let to = Pfn(base.0 + (vpn.0 - first.0));
@@ -244,6 +245,7 @@ impl Os {
         }
         self.spaces[asid.0 as usize].table.set_order(group, order);
         self.spaces[asid.0 as usize].table.pack(group);
+        self.memory.set_home(base, group.pages, home);
         self.join_accessed(asid, group);
         if dirty {
             self.mark_dirty(asid, first, order);

@@ -34,6 +34,7 @@ mod huge_rounding;
 mod keys;
 mod labels;
 mod memory;
+mod numa;
 mod object;
 mod os;
 mod page_cache;

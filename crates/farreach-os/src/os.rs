@@ -14,6 +14,7 @@ use crate::keys;
 use crate::labels::Labels;
 use crate::memory::Memory;
 use crate::memory::held::{Held, UNMAP_HOLD};
+use crate::numa::Numa;
 use crate::object::ObjectKind;
 use crate::placement;
 use crate::placement::contract::{FrameRequest, Placement};
@@ -79,6 +80,8 @@ pub struct Os {
     pub(crate) virtual_pages: u64,
     pub(crate) virtual_peak: u64,
     pub(crate) touched_pages: u64,
+    /// Nodes of memory, if it has some.
+    pub(crate) numa: Option<Box<Numa>>,
     /// The recorded system whose page tables these are.
     pub(crate) guest: Option<Box<Guest>>,
     /// The stream is not one for this system.
@@ -136,7 +139,9 @@ impl Os {
             virtual_pages: 0,
             virtual_peak: 0,
             touched_pages: 0,
+            numa: None,
         };
+        os.set_nodes(os.placement.numa_policy());
         // Before anything is set aside (DS13-13): contiguous memory may need compaction.
         os.tick();
         os.placement.set_up(&mut os.memory)?;
@@ -258,7 +263,7 @@ impl Os {
         counts.alloc_steps = self.memory.alloc.steps();
         counts.guest = self.guest_counts().unwrap_or_default();
         let own = self.daemons.iter().flat_map(|daemon| daemon.counters()).chain(self.access_counters());
-        let own = own.chain(self.memory.held.counters());
+        let own = own.chain(self.memory.held.counters()).chain(self.sample_counters());
         let own = own.map(|(name, n)| (name.to_owned(), n));
         counts.policy = self.placement.counters(&self.memory).into_iter().chain(own).collect();
         counts

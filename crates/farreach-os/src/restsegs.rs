@@ -46,7 +46,7 @@ impl Os {
     }
 
     /// Whether the page is still there, as its only mapping.
-    fn moves_alone(&self, page: &Moved) -> bool {
+    pub(crate) fn moves_alone(&self, page: &Moved) -> bool {
         let Some(space) = self.spaces.get(page.asid.0 as usize) else { return false };
         let pages = VpnRange { start: page.vpn, pages: 1 << page.order };
         pages.iter().zip(page.from.0..).all(|(vpn, frame)| {

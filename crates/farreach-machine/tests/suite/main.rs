@@ -5,6 +5,7 @@ mod base_page;
 mod big_memory;
 mod block_sizes;
 mod ca_14_trap;
+mod carrefour;
 mod common;
 mod cores;
 mod fetches;

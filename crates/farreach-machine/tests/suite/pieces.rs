@@ -46,7 +46,7 @@ fn presets() -> Vec<&'static str> {
 
 /// Every number that is no amount, by its path. Numbers of 0 need not be there.
 fn numbers(path: &str, value: &Value, all: &mut BTreeMap<String, u64>) {
-    const AMOUNTS: [&str; 16] = [
+    const AMOUNTS: [&str; 18] = [
         "resident",
         "table_bytes",
         "table_bytes_most",
@@ -60,6 +60,8 @@ fn numbers(path: &str, value: &Value, all: &mut BTreeMap<String, u64>) {
         "fullpop",
         "most_write_backs",
         "first_conflict_ppm",
+        "first_local_ppm_at_end",
+        "last_local_ppm_at_end",
         "tracker_idle_superpages_at_end",
         "zero_unknown",
         "unmapped_cache_pages_at_end",

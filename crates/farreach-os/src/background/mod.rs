@@ -6,6 +6,7 @@
 //! moment that is not before it.
 
 pub(crate) mod bins;
+pub(crate) mod carrefour;
 pub(crate) mod collapse;
 pub mod contract;
 pub(crate) mod hawkeye;

@@ -22,6 +22,7 @@ impl Os {
         if self.guest.is_some() {
             return self.guest_apply(asid, op);
         }
+        self.runs(asid);
         match op {
             Op::Guest(_) => {
                 let placement = self.placement_name;
@@ -52,6 +53,7 @@ impl Os {
                 self.space(asid).parts.steps_of(op, k).into_iter().for_each(|step| self.step(asid, step));
             }
         }
+        self.follow_threads(asid, op);
         if matches!(op, Op::Unmap { .. }) {
             self.memory.hold_freed(self.time_of_event);
         }

@@ -33,6 +33,7 @@ impl Memory {
         o.page_index.insert(page, PageLocation::Busy(pfn));
         let (cached, file) = (!o.private, o.kind.is_file());
         self.busy.insert(pfn, 1, cached);
+        self.came(pfn, 1);
         self.put_zeros(pfn, 1, file);
         self.note_peak();
     }
@@ -43,6 +44,7 @@ impl Memory {
         o.page_index.insert_run(first, pages, pfn);
         let (cached, file) = (!o.private, o.kind.is_file());
         self.busy.insert(pfn, pages, cached);
+        self.came(pfn, pages);
         self.put_zeros(pfn, pages, file);
         self.note_peak();
     }
@@ -74,6 +76,7 @@ impl Memory {
     pub fn fill_nameless(&mut self, pfn: Pfn, from: Option<Pfn>) {
         self.alloc.take_zeroed(pfn, 1);
         self.busy.insert(pfn, 1, false);
+        self.came(pfn, 1);
         if !from.is_some_and(|from| self.holds_zeros(from)) {
             self.wrote(pfn);
         }

@@ -3,6 +3,7 @@
 mod contents;
 pub(crate) mod folios;
 pub(crate) mod held;
+pub(crate) mod homes;
 
 use crate::busy::BusyFrames;
 use crate::frames::contract::FrameAllocator;
@@ -17,6 +18,7 @@ use farreach_types::addr::{Pfn, Vpn};
 use farreach_types::counts::{FreeMemory, OsCounts};
 use folios::Folios;
 use held::Held;
+use homes::Homes;
 use std::ops::Range;
 
 /// Frames, objects, reservations and the counters of all of them.
@@ -31,6 +33,8 @@ pub struct Memory {
     pub folios: Folios,
     /// Frames that stay taken for a while after they were freed.
     pub held: Held,
+    /// On which nodes frames lie, if memory has nodes (CLP-1).
+    pub homes: Option<Homes>,
     /// Objects and the identity index.
     pub objects: Objects,
     /// Folios and readahead of files, if the policy has any (PGC).
@@ -80,6 +84,7 @@ impl Memory {
             reservations: Reservations::default(),
             folios: Folios::default(),
             held: Held::default(),
+            homes: None,
             objects: Objects::default(),
             page_cache: PageCache::default(),
             counts: OsCounts::default(),
@@ -238,6 +243,7 @@ impl Memory {
     pub fn move_frame(&mut self, from: Pfn, to: Pfn) {
         self.alloc.take_zeroed(to, 1);
         self.busy.move_to(from, to);
+        self.home_moved(from, to);
         self.freed.push((from.0, 1));
     }
 
@@ -263,6 +269,7 @@ impl Memory {
     /// Contents and mappings of two busy frames change places. The caller updates page tables and objects.
     pub fn swap_frames(&mut self, one: Pfn, other: Pfn) {
         self.busy.swap(one, other);
+        self.homes_swapped(one, other);
     }
 
     /// As [`Memory::swap_frames`], where the second is a frame of another program.
@@ -270,6 +277,7 @@ impl Memory {
         let there = self.others.remove(other.0..other.0 + 1);
         debug_assert!(there, "{other:?} is no movable frame");
         self.busy.move_to(one, other);
+        self.home_moved(one, other);
         self.others.insert(one.0..one.0 + 1);
     }
 

@@ -189,6 +189,17 @@ pub trait Placement: Send {
         None
     }
 
+    /// The nodes of memory, if it has several (CLP-1).
+    fn numa_policy(&self) -> Option<NumaPolicy> {
+        None
+    }
+
+    /// A daemon of the policy says whether faults bring in superpages from now on, and whether base pages are collapsed
+    /// into some (CLP-1, CLP-2).
+    fn allow_superpages(&mut self, at_faults: bool, collapsed: bool) {
+        let _ = (at_faults, collapsed);
+    }
+
     /// The restrictive segments, if the policy has any (UTO-1).
     fn restsegs(&self) -> Option<&RestSegs> {
         None
@@ -372,6 +383,17 @@ pub struct CollapsePolicy {
     pub groups: u64,
     /// Pages of a group that may be missing (`max_ptes_none`).
     pub missing: u64,
+}
+
+/// Nodes of memory, and what is learned of who uses it (CLP-1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NumaPolicy {
+    /// Nodes, from 2 on.
+    pub nodes: u8,
+    /// Cores of all nodes together, to which threads are dealt.
+    pub cores: u64,
+    /// One of this number of walks is a sample.
+    pub every: u64,
 }
 
 /// What fork does to a segment (AMB-64).

@@ -2,6 +2,7 @@
 //! contract in [`contract`], and one line in [`PLACEMENTS`].
 
 pub(crate) mod cap;
+pub(crate) mod carrefour;
 pub mod contract;
 mod demand;
 mod eager;
@@ -48,6 +49,7 @@ pub const PLACEMENTS: &[&PlacementKind] = &[
     &trident::TRIDENT,
     &cap::CAP,
     &ranger::RANGER,
+    &carrefour::CARREFOUR,
     &perforated::PERFORATED,
     &hugetlb::HUGETLB,
     &eager::EAGER,

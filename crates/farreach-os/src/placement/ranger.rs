@@ -278,7 +278,8 @@ impl Os {
         owners
     }
 
-    fn is_kernel(&self, region: &Region) -> bool {
+    /// Whether memory is that of the kernel, which is pinned.
+    pub(crate) fn is_kernel(&self, region: &Region) -> bool {
         self.labels.name(region.label) == KERNEL
     }
 }

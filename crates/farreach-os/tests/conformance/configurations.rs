@@ -28,6 +28,10 @@ const SMALL: &[(&str, &str)] = &[
     ),
     ("cap", "thp_size=64K,khugepaged=8,max_ptes_none=15"),
     ("ranger", "thp_size=64K,khugepaged=8,max_ptes_none=15,ticks_per_ms=1,ranger_period_ms=40"),
+    (
+        "carrefour",
+        "thp_size=64K,khugepaged=8,max_ptes_none=15,ticks_per_ms=1,carrefour_period_ms=40,carrefour_least_samples=1",
+    ),
     ("two-size", "large=64K,large_object=64K"),
     ("eager", "max_order=8"),
     ("perforated", "perforated_free=0.5"),

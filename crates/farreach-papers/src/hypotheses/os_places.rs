@@ -4,11 +4,11 @@
 use super::hypothesis::Hypothesis;
 use super::judge::{Outcome, reached, tally, untestable, worst};
 use super::os_memory::{if_missing, program};
-use crate::micro::{FILL, GIGABYTE, MANY, WIDE};
+use crate::micro::{FILL, GIGABYTE, HALVES, MANY, WIDE};
 use crate::number_text::percent;
 use crate::policies::memory::{
-    COMPACTING, CONTIGUOUS, HASHED, HOLES, NESTED, PROGRAMS, RESTRICTED, SEEDS, SIZES, TAKEN, USED, compacted, own,
-    runs, time,
+    COMPACTING, CONTIGUOUS, HASHED, HOLES, NESTED, ON_NODES, PROGRAMS, RESTRICTED, SEEDS, SIZES, TAKEN, USED,
+    compacted, local_walks, own, runs, time,
 };
 use crate::since::share;
 use farreach_types::papers::Kind::Main;
@@ -119,6 +119,32 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             let first = format!("The first conflict came at {} of memory.", percent(full as f64 / 10_000.0));
             let place = if full >= 980_000 { Verdict::Holds } else { Verdict::Fails };
             Finding { verdict: worst([found.verdict, place]), why: format!("{first} Misses: {}", found.why) }
+        },
+    },
+    Hypothesis {
+        id: "H-OS-32",
+        kind: Main,
+        claim: "Large pages can slow programs on nodes of memory, as several nodes use parts of one, and splitting \
+                mends that; tested without the time, as what local walks lose against base pages on superpages of two \
+                nodes: at least 15 points, of which Carrefour-LP has nine tenths back in the last period",
+        studies: STUDY,
+        judge: |results, _| {
+            tally([program(HALVES)].iter(), |p| {
+                let of = |machine: &str| results.machine(&p.name, machine);
+                let (base, large) = (local_walks(of(ON_NODES[0])?), local_walks(of(ON_NODES[1])?));
+                let mended = of(ON_NODES[2])?;
+                let last = own(mended, "last_local_ppm_at_end") as f64 / 10_000.0;
+                let text = format!(
+                    "{} local with base pages, {} with superpages, {} after {} were split",
+                    percent(base),
+                    percent(large),
+                    percent(last),
+                    own(mended, "carrefour_splits") + own(mended, "carrefour_hot_splits")
+                );
+                let holds = base - large >= 15.0 && last - large >= 0.9 * (base - large);
+                Some((reached(holds, base > large && last > large), text))
+            })
+            .all()
         },
     },
     Hypothesis {

@@ -28,6 +28,12 @@ pub const TURNS_OF: [&str; 7] = [
 /// A loop over 256 pages, between whose rounds a buffer of 64 pages is mapped, used and unmapped (H-OS-35).
 pub const REFILLS: &str = "micro/refills";
 
+/// Four threads on superpages that each of them touched first in turn. The first two use eight pages in the first half
+/// of each, the others eight in the second (H-OS-32).
+pub const HALVES: &str = "micro/halves-of-superpages";
+/// Superpages of [`HALVES`]: more than the entries of a second-level TLB.
+const SUPERPAGES: u64 = 1200;
+
 /// First page of what all share, and of the buffers.
 const SHARED: u64 = 1 << 22;
 const BUFFERS: u64 = 1 << 23;
@@ -38,6 +44,7 @@ pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
         UNMAPS => vec![unmaps(|thread, _| thread)],
         UNMAPS_APART => vec![unmaps(|_, round| round)],
         REFILLS => vec![refills()],
+        HALVES => vec![halves()],
         name => turns(2 + TURNS_OF.iter().position(|own| *own == name)? as u32),
     };
     Some(Batches::of(batches))
@@ -64,6 +71,27 @@ fn unmaps(place: fn(u64, u64) -> u64) -> Batch {
             p.map(buffer, 4, Backing::Anonymous);
             p.store(buffer..buffer + 4);
             unmap(&mut p, buffer, 4);
+        }
+    }
+    p.ended()
+}
+
+fn halves() -> Batch {
+    let mut p = Pages::new(0);
+    p.op(Op::ThreadStart { thread: 1 });
+    p.map(SHARED, SUPERPAGES << 9, Backing::Anonymous);
+    (2..=4).for_each(|thread| p.op(Op::ThreadStart { thread }));
+    // The pages of a thread in a superpage.
+    let page = |superpage: u64, thread: u64, at: u64| SHARED + (superpage << 9) + ((thread - 1) / 2 << 8) + at % 8;
+    for superpage in 0..SUPERPAGES {
+        let thread = 1 + superpage % 4;
+        p.op(Op::Switch { thread: thread as u32 });
+        p.store(std::iter::once(page(superpage, thread, 0)));
+    }
+    for round in 0..80 {
+        for thread in 1..=4 {
+            p.op(Op::Switch { thread: thread as u32 });
+            p.load((0..SUPERPAGES).map(|superpage| page(superpage, thread, round)));
         }
     }
     p.ended()

@@ -7,7 +7,7 @@ pub mod memory;
 mod pages;
 pub mod snapshots;
 
-pub use cores::{REFILLS, ROUNDS, TURNS_OF, UNMAPS, UNMAPS_APART};
+pub use cores::{HALVES, REFILLS, ROUNDS, TURNS_OF, UNMAPS, UNMAPS_APART};
 pub use few_pages::{ANOMALY, ATTRIBUTE, HALF_FILE, HOLE, OBJECT_60K, OBJECT_64K, ONE_DIRTY, UNALIGNED};
 pub use large_memory::{ARENAS, FORK, PROTECT, RANGES, SCATTERED, SPARSE, TINY, TURNS};
 pub use memory::{
@@ -35,7 +35,20 @@ mod tests {
     fn they_are_sound() {
         for name in [ANOMALY, ATTRIBUTE, HALF_FILE, HOLE, OBJECT_60K, OBJECT_64K, ONE_DIRTY, UNALIGNED]
             .into_iter()
-            .chain([ARENAS, FORK, PROTECT, SCATTERED, SPARSE, TINY, TURNS, SNAPSHOTS, UNMAPS, UNMAPS_APART, REFILLS])
+            .chain([
+                ARENAS,
+                FORK,
+                PROTECT,
+                SCATTERED,
+                SPARSE,
+                TINY,
+                TURNS,
+                SNAPSHOTS,
+                UNMAPS,
+                UNMAPS_APART,
+                REFILLS,
+                HALVES,
+            ])
             .chain(TURNS_OF)
             .chain(EQUALS)
             .chain([

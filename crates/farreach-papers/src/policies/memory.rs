@@ -1,7 +1,9 @@
 //! What policies do with memory: sizes of reservations, zeros, files, hot groups, shares, contiguity, few places.
 
 use super::price::Work;
-use crate::micro::{EQUALS, FEW_DIRTY, FILL, GIGABYTE, HOT_HIGH, HOT_LOW, MANY, MOSTLY_ZEROS, SPARSE_GROUPS, WIDE};
+use crate::micro::{
+    EQUALS, FEW_DIRTY, FILL, GIGABYTE, HALVES, HOT_HIGH, HOT_LOW, MANY, MOSTLY_ZEROS, SPARSE_GROUPS, WIDE,
+};
 use crate::results::{Request, Results, Set, grid};
 use crate::since::{few, share};
 use crate::study::Study;
@@ -10,9 +12,9 @@ use farreach_types::papers::{Cell, Origin, Section, Table};
 
 pub(crate) const STUDY: Study = Study {
     id: "os-memory",
-    title: "What policies do with memory: sizes, zeros, files, hot groups, shares, contiguity, few places",
+    title: "What policies do with memory: sizes, zeros, files, hot groups, shares, contiguity, few places, nodes",
     rules: "NAV-1 to NAV-9, LNX-22, ING-4, HWE-2, HWE-7, CAP-3, RNG-3, TRI-3, UTO-2, OS-MOS-2, PRF-1, OS-TPS-2, \
-            PGC-1 to PGC-6",
+            PGC-1 to PGC-6, CLP-1",
     plan: |_, set| {
         let mut wanted = grid(few(set), &[RESERVED.as_slice(), &FOLIOS].concat());
         let machines = FOLIOS.iter().chain(&CONTIGUOUS).chain(&USED).chain(&RESTRICTED).chain(&HASHED);
@@ -138,8 +140,15 @@ pub(crate) const SEEDS: [&str; 3] = [
     "today/skylake:placement=mosaic,memory=256M,seed=3",
 ];
 
+/// Two nodes of memory: base pages and superpages that stay where they are, and Carrefour-LP, each 100,000 references.
+pub(crate) const ON_NODES: [&str; 3] = [
+    "since-os/carrefour:ticks_per_ms=100,carrefour_least_samples=1000000000,thp=never",
+    "since-os/carrefour:ticks_per_ms=100,carrefour_least_samples=1000000000",
+    "since-os/carrefour:ticks_per_ms=100",
+];
+
 /// Programs made by hand, and what each runs on.
-const BY_HAND: [(&str, &[&str]); 9] = [
+const BY_HAND: [(&str, &[&str]); 10] = [
     (FEW_DIRTY, &DIRTY),
     (MOSTLY_ZEROS, &SHRINKERS),
     (HOT_HIGH, &FINDERS),
@@ -149,6 +158,7 @@ const BY_HAND: [(&str, &[&str]); 9] = [
     (FILL, &SEEDS),
     (WIDE, &SIZES),
     (MANY, &SIZES),
+    (HALVES, &ON_NODES),
 ];
 
 fn by_hand() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -179,6 +189,12 @@ pub(crate) fn misses_of(machine: &MachineResult, region: &str) -> u64 {
 pub(crate) fn runs(results: &Results, program: &str, machine: &str) -> Option<u64> {
     let found = results.machine(program, machine)?.contiguity.as_ref()?;
     Some(found.cover_99.unwrap_or(found.ranges + (found.mapped_pages - found.range_pages) / 7))
+}
+
+/// Walks for pages on the node of the thread that walks, in percent of all.
+pub(crate) fn local_walks(machine: &MachineResult) -> f64 {
+    let of = |name| own(machine, name);
+    share(of("walk_samples_local"), of("walk_samples_local") + of("walk_samples_remote"))
 }
 
 /// Pages that compaction copied, and blocks of 1 GB that came of it.
@@ -248,11 +264,34 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables.push(table);
     section.tables.push(super::files::table(results, set));
+    let mut table = Table::new("Four threads on two nodes, of which each uses half of each superpage", "pages");
+    for (name, unit) in [("local walks", "%"), ("local in the last period", "%")] {
+        table.column(name, Origin::Measured, unit);
+    }
+    for name in ["superpages split", "pages copied", "walks"] {
+        table.column(name, Origin::Measured, "");
+    }
+    for (name, machine) in ["base pages", "superpages", "Carrefour-LP"].into_iter().zip(ON_NODES) {
+        let result = results.machine(HALVES, machine);
+        let of = |what: fn(&MachineResult) -> u64| Cell::from(result.map(what));
+        let decides = |m: &&MachineResult| own(m, "carrefour_decisions") > 0;
+        let last = result.filter(decides).map(|m| own(m, "last_local_ppm_at_end") as f64 / 10_000.0);
+        let cells = vec![
+            Cell::from(result.map(local_walks)),
+            Cell::from(last),
+            of(|m| own(m, "carrefour_splits") + own(m, "carrefour_hot_splits")),
+            of(|m| own(m, "carrefour_copied_pages")),
+            of(|m| m.counts.tlb.misses),
+        ];
+        table.row(name, cells);
+    }
+    section.tables.push(table);
     section.note(super::price::WORDS);
     section.note(
         "Memory in use: others have three of ten frames, everywhere; where Ranger works, they can be moved. Pages of \
          zeros are those that were zeroed and never stored to. Periods of khugepaged, HawkEye and Ingens are their \
          own, on a clock that is faster in programs made by hand: a millisecond is five instructions, with Ingens one. \
-         Ranger works each 500,000 instructions.",
+         Ranger works each 500,000 instructions, Carrefour-LP each 100,000. On which node data lie has no price: what \
+         is counted are walks.",
     );
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::hypotheses::os_places;
-use crate::policies::memory::{self, COMPACTING, CONTIGUOUS, HASHED, HOLES, RESTRICTED, SIZES, USED};
+use crate::policies::memory::{self, COMPACTING, CONTIGUOUS, HASHED, HOLES, ON_NODES, RESTRICTED, SIZES, USED};
 use crate::results::{Answer, Measured, Request, Set, What};
 use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_types::counts::{CompactionUse, Contiguity, MachineResult, OwnCounts, RegionMisses};
@@ -104,6 +104,19 @@ fn of_sizes_and_misses() {
         })
     };
     assert_eq!([945, 944, 0].map(predicted), [Holds, NotShown, Fails]);
+}
+
+#[test]
+fn of_nodes() {
+    let local = |base: u64, large: u64, last: u64| {
+        verdict("H-OS-32", &|name, machine| {
+            let part = if name == ON_NODES[0] { base } else { large };
+            let samples = [("walk_samples_local", part), ("walk_samples_remote", 100 - part)];
+            policy(machine, &[samples[0], samples[1], ("last_local_ppm_at_end", last * 10_000)]);
+        })
+    };
+    assert_eq!([local(100, 50, 95), local(100, 50, 94), local(100, 50, 50)], [Holds, NotShown, Fails]);
+    assert_eq!([local(65, 50, 64), local(64, 50, 64), local(50, 50, 60)], [Holds, NotShown, Fails]);
 }
 
 #[test]
