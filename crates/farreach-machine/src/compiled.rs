@@ -78,6 +78,14 @@ pub(super) struct Hot<'a> {
 }
 
 impl Hot<'_> {
+    /// As [`Block::changes`], for its i-th reference, at this address.
+    pub fn changes(&self, i: usize, addr: u64) -> bool {
+        let load = self.refs[i];
+        let mut same = self.refs[i + 1..].iter().take_while(|r| r.after == load.after);
+        self.instrs > 0
+            && load.kind() == Kind::Load
+            && same.any(|r| r.kind() == Kind::Store && r.address(self.addrs) == addr)
+    }
     /// The address of its i-th instruction.
     pub fn pc(&self, i: usize) -> u64 {
         self.blocks.get(self.id).expect("it is compiled").instrs[i].pc

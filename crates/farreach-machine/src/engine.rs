@@ -94,6 +94,10 @@ pub(super) struct Engine {
     unfiltered: Unfiltered,
     /// Reports of TLBs that do not run.
     ignored_report: Unfiltered,
+    /// Whether it matters to an operating system if the instruction of a load also stores there.
+    tells_changes: bool,
+    /// The load under way is of an instruction that also stores there.
+    changes_there: bool,
     /// Why an event could not be served.
     unserved: Option<Error>,
     /// A guest has dropped all entries of an address space, as far as changes were passed on.
@@ -111,6 +115,7 @@ impl Engine {
         let fetches = Fetches::new(&mut instances);
         let designs_due = instances.iter_mut().map(TlbInstance::due).min().unwrap_or(u64::MAX);
         let mask = |those: &dyn Fn(&Group) -> bool| groups.iter().filter(|g| those(g)).fold(0, |m, g| m | g.mask());
+        let tells_changes = groups.iter().any(|g| g.os.has_pages_of_zeros());
         Engine {
             full: mask(&|_| true),
             inside: std::array::from_fn(|begins| mask(&|g| (begins as u32) < g.order())),
@@ -142,6 +147,8 @@ impl Engine {
             mapped: None,
             unfiltered: Unfiltered::default(),
             ignored_report: Unfiltered::default(),
+            tells_changes,
+            changes_there: false,
             unserved: None,
             flushed_space: false,
             changes: Vec::new(),
@@ -331,7 +338,7 @@ impl Engine {
         // Fetches so far, and the end of those known to be filtered, which any access of a design resets. Fetches whose
         // time is noted.
         let (mut fetched, mut filtered_until, mut stamped) = (0, 0, 0);
-        for r in hot.refs {
+        for (i, r) in hot.refs.iter().enumerate() {
             let addr = r.address(hot.addrs);
             if r.after() > filtered_until {
                 (fetched, filtered_until) = self.simulate_fetches::<PC>(asid, hot, fetched, r.after())?;
@@ -353,6 +360,7 @@ impl Engine {
                 if PC {
                     self.fetches.note(hot, fetched);
                 }
+                self.changes_there = self.tells_changes && hot.changes(i, addr);
                 self.data(asid, r.kind(), addr, r.size())?;
             }
         }
@@ -408,7 +416,7 @@ impl Engine {
         // is noted, until there is another.
         let mut filtered_page = None;
         let mut fetched = 0;
-        for (r, addr) in block.data(words) {
+        for (i, (r, addr)) in block.data(words).enumerate() {
             for instr in instrs.by_ref().take((r.after - fetched) as usize) {
                 if !self.fetch(asid, instr, &mut filtered_page)? {
                     return Ok(());
@@ -418,6 +426,7 @@ impl Engine {
             if block.instrs.is_empty() && self.done() {
                 return Ok(());
             }
+            self.changes_there = self.tells_changes && block.changes(i, words);
             if addr != NOT_EXECUTED && (self.data(asid, r.kind, addr, u64::from(r.size))? || self.ordered) {
                 filtered_page = None;
             }

@@ -20,6 +20,11 @@ impl Os {
         self.spaces[asid.0 as usize].table.get(vpn).is_some_and(|entry| numbers::is_zeros(entry.pfn))
     }
 
+    /// Whether a fault of a load may map zeros, so that it matters if its instruction also stores.
+    pub fn has_pages_of_zeros(&self) -> bool {
+        self.placement.zero_page().is_some()
+    }
+
     /// Whether a page is mapped to memory.
     pub(crate) fn has_memory(&self, asid: Asid, vpn: Vpn) -> bool {
         self.spaces[asid.0 as usize].table.get(vpn).is_some_and(|entry| !numbers::is_zeros(entry.pfn))

@@ -151,6 +151,19 @@ impl Block {
         self.refs.iter().map(move |r| (r, r.address(words)))
     }
 
+    /// Whether the instruction of the `i`-th reference, a load, also stores to its address in an execution with these
+    /// address words, as `add` to memory does: such a load faults as a store. False in blocks without instructions.
+    pub fn changes(&self, i: usize, words: &[u64]) -> bool {
+        let load = self.refs[i];
+        let same = |r: &&DataRef| r.after == load.after;
+        !self.instrs.is_empty()
+            && load.kind == Kind::Load
+            && self.refs[i + 1..]
+                .iter()
+                .take_while(same)
+                .any(|r| r.kind == Kind::Store && r.address(words) == load.address(words))
+    }
+
     /// The same with a word for each reference, for consumers that give references addresses of their own.
     pub fn apart(&self) -> Block {
         let alone = |(word, r): (u32, &DataRef)| DataRef { word, offset: 0, ..*r };

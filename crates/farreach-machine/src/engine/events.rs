@@ -136,7 +136,12 @@ impl Engine {
 
     pub(super) fn op(&mut self, compiled: &mut Compiled, asid: Asid, op: &Op) -> Result<(), String> {
         match op {
-            Op::Pages | Op::Code { .. } => return Ok(()),
+            Op::Code { .. } => return Ok(()),
+            Op::Pages => {
+                // Its blocks do not say which load and store are of one instruction.
+                self.tells_changes = false;
+                return Ok(());
+            }
             Op::Samples => return Err(SAMPLES.into()),
             _ => {}
         }

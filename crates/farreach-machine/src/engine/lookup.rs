@@ -148,6 +148,8 @@ impl Engine {
         if os.announces_maps() && !os.follows_guest() && os.pte(asid, vpn).is_none() {
             designs.clone().for_each(|design| self.instances[design].tlb(kind).0.faulting(asid, vpn));
         }
+        let absent = || os.has_pages_of_zeros() && os.pte(asid, vpn).is_none();
+        let kind = if self.changes_there && kind == Kind::Load && absent() { Kind::Store } else { kind };
         let name = &self.instances[designs.start].name;
         os.touch(asid, vpn, kind).map_err(|e| Error::Simulation { machine: name.clone(), what: os.explain(e) })
     }

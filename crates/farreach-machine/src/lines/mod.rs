@@ -115,6 +115,10 @@ pub(super) struct LineEngine {
     /// Number of lookups where the first slice began.
     slices_from: u64,
     current: Option<Asid>,
+    /// Whether it matters to the operating system if the instruction of a load also stores there.
+    tells_changes: bool,
+    /// The load under way is of an instruction that also stores there.
+    changes_there: bool,
     /// Why an event could not be served.
     unserved: Option<Error>,
     /// What is known of a whole system, if the stream is one.
@@ -134,6 +138,7 @@ impl LineEngine {
         let fetches = Fetches::new(&mut instances);
         let walks = instances.iter().any(|instance| instance.walks);
         LineEngine {
+            tells_changes: os.has_pages_of_zeros(),
             os,
             lifetimes: walks.then(|| RegionLifetimes::new(instances.len())),
             instances,
@@ -153,6 +158,7 @@ impl LineEngine {
             slice: FIRST_SLICE,
             slices_from: 0,
             current: None,
+            changes_there: false,
             unserved: None,
             guest: None,
             limit: limit.unwrap_or(u64::MAX),
@@ -218,7 +224,8 @@ impl LineEngine {
             self.instances.iter_mut().for_each(|instance| instance.system.faulting(asid, Vpn(vpn)));
         }
         self.memory_profile.before(self.tally.lookups().total(), &self.os);
-        if let Err(e) = self.os.touch(asid, Vpn(vpn), kind) {
+        let as_store = self.changes_there && kind == Kind::Load && pte.is_none();
+        if let Err(e) = self.os.touch(asid, Vpn(vpn), if as_store { Kind::Store } else { kind }) {
             let machine = self.instances.first().map_or_else(String::new, |instance| instance.name.clone());
             return Err(Error::Simulation { machine, what: self.os.explain(e) });
         }
@@ -292,6 +299,11 @@ impl LineEngine {
                     if addr >> PIECE_SHIFT == last >> PIECE_SHIFT && self.served.has(addr >> BASE_SHIFT, kind) {
                         self.span.push(Item::new(kind, addr));
                     } else if addr != NOT_EXECUTED {
+                        let rest = at + 1..shape.steps().end;
+                        self.changes_there = self.tells_changes
+                            && kind == Kind::Load
+                            && shape.instrs > 0
+                            && self.program.stores_next(rest, words, addr);
                         self.pieces(asid, kind, addr, last)?;
                     } else {
                         *counter_of(&mut left_out, kind) += 1;
@@ -325,7 +337,7 @@ impl LineEngine {
     fn plain_block(&mut self, asid: Asid, block: &Block, words: &[u64]) -> Result<(), Error> {
         let mut instrs = block.instrs.iter();
         let mut fetched = 0;
-        for (r, addr) in block.data(words) {
+        for (i, (r, addr)) in block.data(words).enumerate() {
             for instr in instrs.by_ref().take((r.after - fetched) as usize) {
                 if !self.fetch(asid, instr)? {
                     return Ok(());
@@ -335,6 +347,7 @@ impl LineEngine {
             if block.instrs.is_empty() && self.done() {
                 return Ok(());
             }
+            self.changes_there = self.tells_changes && block.changes(i, words);
             if addr != NOT_EXECUTED {
                 self.reference(asid, r.kind, addr, u64::from(r.size))?;
             }

@@ -3,7 +3,8 @@
 
 use farreach_hw::system::{Item, PIECE_SHIFT};
 use farreach_types::addr::BASE_SHIFT;
-use farreach_types::event::{Block, Blocks, Broken, ById, DataRef, Kind, addresses, block_id};
+use farreach_types::event::{Block, Blocks, Broken, ById, DataRef, Kind, address_in, addresses, block_id};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Index of [`Crossings`] for references that cross nothing.
@@ -121,6 +122,15 @@ impl Program {
         let id = block_id(words[at]);
         let shape = *self.shapes.get(id).ok_or(Broken::UndefinedBlock { id })?;
         Ok((shape, addresses(words, at, shape.words as usize)?))
+    }
+
+    /// Whether one of these steps before the next fetch stores to this address.
+    pub fn stores_next(&self, steps: Range<u32>, words: &[u64], addr: u64) -> bool {
+        let mut data = steps.map_while(|at| match self.step(at) {
+            Step::Fetch(..) => None,
+            Step::Data { kind, word, offset, .. } => Some((kind, address_in(words, word, offset.into()))),
+        });
+        data.any(|of| of == (Kind::Store, addr))
     }
 
     #[inline(always)]

@@ -4,9 +4,10 @@
 use crate::common::{RandomProcesses, Stream, run};
 use farreach_machine::{Lab, MachineSpec, Options, Sample};
 use farreach_types::counts::{OsCounts, RunResult};
-use farreach_types::event::{Batch, Prot};
+use farreach_types::event::{Backing, Batch, Block, DataRef, Instr, Kind, Op, Prot};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use std::sync::Arc;
 
 /// A wake in 40 references, for two groups of 16 pages.
 const KEYS: &str = "placement=linux,thp_size=64K,pages_to_scan=32,ticks_per_ms=1,scan_sleep_ms=40";
@@ -126,4 +127,37 @@ fn lnx_10_time_is_that_of_the_program() {
     };
     // 100 references after the wake at the ninth.
     assert_eq!([at_most(9 + 100 - 17 - 1), at_most(9 + 100 - 17)], [0, 1]);
+}
+
+/// LNX-4: a load whose instruction also stores there faults as a store, as on x86-64; one before a store does not.
+#[test]
+fn lnx_4_an_instruction_that_changes_memory_maps_no_zeros() {
+    let block = |after: [u32; 2], words: [u32; 2]| {
+        let instrs = [Instr { pc: 0x40_0000, len: 4 }, Instr { pc: 0x40_0004, len: 4 }].into();
+        let of = |kind, i: usize| DataRef { after: after[i], kind, size: 8, word: words[i], offset: 0 };
+        Arc::new(Block { instrs, refs: [of(Kind::Load, 0), of(Kind::Store, 1)].into() })
+    };
+    // An instruction that changes memory, one that loads and stores elsewhere, and a load and a store of two.
+    let blocks = [block([1, 1], [0, 0]), block([1, 1], [0, 1]), block([1, 2], [0, 0])];
+    let machines = ["t94/single", "today/zen2:", "today/zen2:walk_cost=caches,", "t94/single:entries=8,"];
+    let keys = "placement=linux,thp=never,zero_page=true";
+    let machines =
+        machines.map(|kind| if kind.contains(':') { format!("{kind}{keys}") } else { format!("{kind}:{keys}") });
+    for (id, expected) in [(0, [0, 16, 0]), (1, [16, 32, 0]), (2, [16, 16, 16])] {
+        let mut s = Stream::new();
+        s.start().anon(0x100, 64);
+        s.map(0x400, 1, Prot::RWX, true, Backing::File { path: "/bin/p".into(), offset: 0 });
+        s.op(Op::Define { id: 9, block: Arc::clone(&blocks[id]) });
+        for page in 0x100..0x110u64 {
+            let words = [page << 12 | 8, (page + 32) << 12];
+            let needed = blocks[id].words();
+            s.batches.last_mut().unwrap().push_block(9, &words[..needed]);
+        }
+        let out = run(&machines.each_ref().map(String::as_str), &s);
+        for machine in 0..machines.len() {
+            let counts = &out.machine(machine).counts.os;
+            let got = [counts.policy.get("zero_page_faults"), counts.page_faults - 1, counts.protection_faults];
+            assert_eq!(got, expected, "{}, block {id}", machines[machine]);
+        }
+    }
 }

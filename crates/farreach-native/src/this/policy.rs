@@ -29,7 +29,10 @@ pub fn expanded(text: &str) -> String {
 }
 
 fn with_policy(name: &str, overrides: &str, thp: Option<&Thp>) -> String {
-    let keys = policy(thp);
+    let mut keys = policy(thp) + ",zero_page=true";
+    if thp.is_some_and(|thp| thp.zero_page == Some(false)) {
+        keys += ",huge_zero_page=false";
+    }
     let words = overrides.split(',').map(|word| if word.trim() == PLACEMENT { &keys } else { word });
     format!("{name}:{}", words.collect::<Vec<_>>().join(","))
 }
@@ -52,11 +55,12 @@ fn sizes(thp: &Thp) -> Vec<(u64, String)> {
     all
 }
 
-/// The keys that simulate these settings, as far as they are not the defaults of the policy (LNX-1, LNX-5, LNX-10).
+/// The keys that simulate these settings, but for pages of zeros, which need a stream that tells what the kernel stores,
+/// as far as they are not the defaults of the policy (LNX-1, LNX-5, LNX-10).
 pub fn policy(thp: Option<&Thp>) -> String {
     let nothing = Thp { enabled: Some("never".into()), ..Thp::default() };
     let thp = thp.unwrap_or(&nothing);
-    let mut keys = format!("placement=linux,zero_page=true,thp={}", thp.enabled.as_deref().unwrap_or("never"));
+    let mut keys = format!("placement=linux,thp={}", thp.enabled.as_deref().unwrap_or("never"));
     let mut add = |key: &str, value: &str, default: &str| {
         if value != default {
             keys += &format!(",{key}={value}");
@@ -87,7 +91,6 @@ pub fn policy(thp: Option<&Thp>) -> String {
         _ => "never",
     };
     add("shmem_enabled", shared, "never");
-    add("huge_zero_page", if thp.zero_page == Some(false) { "false" } else { "true" }, "true");
     keys
 }
 
@@ -110,7 +113,7 @@ mod tests {
     #[test]
     fn settings_become_keys() {
         let keys = |thp: Thp| policy(Some(&thp));
-        let start = "placement=linux,zero_page=true";
+        let start = "placement=linux";
         assert_eq!(policy(None), format!("{start},thp=never"));
         assert_eq!(keys(thp("madvise", &[])), format!("{start},thp=madvise"));
         assert_eq!(keys(thp("always", &[(64, "never"), (2048, "inherit")])), format!("{start},thp=always"));
@@ -122,8 +125,6 @@ mod tests {
         assert_eq!(shared("within_size"), format!("{start},thp=never,shmem_enabled=always"));
         assert_eq!(shared("advise"), format!("{start},thp=never,shmem_enabled=advise"));
         assert_eq!(shared("deny"), format!("{start},thp=never"));
-        let memory = Thp { zero_page: Some(false), ..thp("always", &[]) };
-        assert_eq!(keys(memory), format!("{start},thp=always,huge_zero_page=false"));
         let khugepaged = [("defrag", 0), ("pages_to_scan", 4096), ("scan_sleep_millisecs", 1000), ("max_ptes_none", 0)];
         let khugepaged = khugepaged.map(|(name, n)| (name.to_owned(), n)).to_vec();
         let set = Thp { khugepaged, defrag: Some("always".into()), pmd_bytes: Some(32 << 20), ..thp("always", &[]) };
@@ -136,10 +137,13 @@ mod tests {
     fn this_stands_for_the_keys() {
         let always = thp("always", &[(64, "never"), (2048, "inherit")]);
         let keys = with_policy("ds13/4k", "l2=none,placement=this,seed=1", Some(&always));
-        assert_eq!(keys, "ds13/4k:l2=none,placement=linux,zero_page=true,thp=always,seed=1");
+        assert_eq!(keys, "ds13/4k:l2=none,placement=linux,thp=always,zero_page=true,seed=1");
+        let memory = Thp { zero_page: Some(false), ..always };
+        let keys = with_policy("ds13/4k", "placement=this", Some(&memory));
+        assert_eq!(keys, "ds13/4k:placement=linux,thp=always,zero_page=true,huge_zero_page=false");
         assert_eq!(expanded("ds13/4k:placement=thp"), "ds13/4k:placement=thp");
         let here = expanded("ds13/4k:placement=this");
-        assert!(here.starts_with("ds13/4k:placement=linux,zero_page=true,thp="), "{here}");
+        assert!(here.starts_with("ds13/4k:placement=linux,thp="), "{here}");
         super::super::parse(&here, 0).expect("the keys are those of the policy");
     }
 }
