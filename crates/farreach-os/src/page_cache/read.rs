@@ -10,7 +10,7 @@ use farreach_types::addr::{Asid, Vpn};
 
 impl Os {
     /// A fault on a page of a file: reads the window that a miss or a marker asks for. The page itself is in memory
-    /// afterwards if there was a frame for it that nobody had to give up.
+    /// afterwards if there was a frame for it, one of an older folio included.
     pub(super) fn read_ahead(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
         let Some(files) = self.memory.page_cache.files else { return };
         let (object, page) = (region.object, region.page_of(vpn));

@@ -16,7 +16,7 @@ fn pgc_4_without_a_block_a_window_is_read_by_single_pages() {
     assert_eq!(mapped(&os, 4096..4224), [(4096 + 32, 4096 + 48)]);
 }
 
-/// What nobody maps is dropped, what was read first first; what is mapped stays.
+/// What no page table names is dropped, what was read first first; what is mapped stays.
 #[test]
 fn unmapped_folios_are_dropped_when_memory_is_short() {
     let mut os = linux("memory=1M");
@@ -44,7 +44,7 @@ fn unmapped_folios_are_dropped_when_memory_is_short() {
     assert!(os.counts().io_bytes > read);
 }
 
-/// The parts of a large folio that nobody maps are dropped when there is no whole one.
+/// The unmapped parts of a large folio are dropped when there is no whole one.
 #[test]
 fn unmapped_parts_of_folios_are_dropped_last() {
     let mut os = linux("memory=4M,exec_folio=64K,fault_around=4K");
@@ -90,7 +90,7 @@ fn windows_take_turns_in_a_memory_that_is_full() {
 
 /// The cache of a file goes with its last mapping.
 #[test]
-fn a_file_that_nobody_maps_is_not_in_memory() {
+fn a_file_without_a_mapping_is_not_in_memory() {
     let mut os = linux("");
     map_file(&mut os, 4096, 1024, 0);
     load(&mut os, 4096 + 100);
