@@ -82,7 +82,7 @@ fn halves() -> Batch {
     p.map(SHARED, SUPERPAGES << 9, Backing::Anonymous);
     (2..=4).for_each(|thread| p.op(Op::ThreadStart { thread }));
     // The pages of a thread in a superpage.
-    let page = |superpage: u64, thread: u64, at: u64| SHARED + (superpage << 9) + ((thread - 1) / 2 << 8) + at % 8;
+    let page = |superpage: u64, thread: u64, at: u64| SHARED + 512 * superpage + 256 * ((thread - 1) / 2) + at % 8;
     for superpage in 0..SUPERPAGES {
         let thread = 1 + superpage % 4;
         p.op(Op::Switch { thread: thread as u32 });
