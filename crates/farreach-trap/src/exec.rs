@@ -81,7 +81,14 @@ impl Monitor<'_> {
                 space.overlay(whole.clone(), region)?;
             }
             let (start, len, prot) = (map.bytes.start, map.bytes.end - map.bytes.start, prot_of(map.prot));
+            let is_stack = backing == Backing::Stack;
             self.event(asid, Op::Map(Mapping { start, len, prot, shared: map.shared, backing }));
+            if is_stack {
+                // If /proc does not say where they begin: the last byte is one of them.
+                let written = start_of_arguments(process)?;
+                let start = if map.bytes.contains(&written) { written } else { map.bytes.end - 1 };
+                self.event(asid, Op::KernelStore { start, len: map.bytes.end - start });
+            }
         }
         Ok(())
     }
@@ -94,6 +101,11 @@ impl Monitor<'_> {
             _ => Ok(None),
         }
     }
+}
+
+/// The lowest address of what exec wrote on the stack.
+fn start_of_arguments(process: i32) -> Result<u64, Trouble> {
+    Ok(Process::new(process).and_then(|process| process.stat()).map_err(maps::of_proc)?.startstack)
 }
 
 /// Copies the pages of a mapping that the kernel has written, or `all` that can be read.
