@@ -1,8 +1,8 @@
 //! Nodes of memory for data (CLP-1): which node the running thread is on, what of its accesses is sampled, and pages
 //! that move to other nodes. Where frames lie is in [`memory::homes`](crate::memory).
 //!
-//! The system does not see accesses that hit in a TLB, so samples are page walks ([`Os::walked`]): of each walk it is known
-//! which page a thread of which node needed.
+//! The system does not see accesses that hit in a TLB, so samples are page walks ([`Os::walked`]): of each walk it is
+//! known which page a thread of which node needed.
 
 mod threads;
 
