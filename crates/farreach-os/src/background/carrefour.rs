@@ -12,8 +12,8 @@
 //! * Hot superpages come first. Their pages are dealt to the nodes by their numbers, and are not moved again in the
 //!   period.
 //! * Superpages are on at the start, off from a decision to split, and on again by walks or faults: this is looked at
-//!   before. Collapsing is off from the first split on until moving superpages whole is better, and where superpages are
-//!   off.
+//!   before. Collapsing is off from the first split on until moving superpages whole is better, and where superpages
+//!   are off.
 //! * Each page moves in a request of its own. A page that cannot move stays, and is tried again in the next period.
 
 mod estimate;

@@ -1,8 +1,8 @@
 //! Nodes of memory for data (CLP-1): which node the running thread is on, what of its accesses is sampled, and pages
 //! that move to other nodes. Where frames lie is in [`memory::homes`](crate::memory).
 //!
-//! Accesses that hit in a TLB are seen by nobody, so samples are page walks ([`Os::walked`]): of each walk it is known
-//! which page a thread of which node needed.
+//! The system does not see accesses that hit in a TLB, so samples are page walks ([`Os::walked`]): of each walk it is
+//! known which page a thread of which node needed.
 
 mod threads;
 
@@ -31,7 +31,7 @@ pub(crate) struct Sample {
 /// See the module.
 pub(crate) struct Numa {
     threads: Threads,
-    /// One of so many walks is a sample.
+    /// One of this number of walks is a sample.
     every: u64,
     walks: u64,
     /// Since they were last taken.

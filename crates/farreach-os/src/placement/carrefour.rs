@@ -1,16 +1,16 @@
-//! Carrefour-LP (CLP; Gaud and others, ATC 2014) over transparent huge pages: memory has nodes, and a daemon moves pages
-//! to the nodes whose threads use them. It splits superpages that several nodes use, if that helps, and hot ones. The
-//! daemon is [`background::carrefour`](crate::background::carrefour).
+//! Carrefour-LP (CLP; Gaud and others, ATC 2014) over transparent huge pages: memory has nodes, and a daemon moves
+//! pages to the nodes whose threads use them. It splits superpages that several nodes use, if that helps, and hot ones.
+//! The daemon is [`background::carrefour`](crate::background::carrefour).
 //!
 //! Where the rules are silent:
 //!
-//! * A page lies on the node of the thread that ran when it got its frame: nodes have no addresses, and each has room as
-//!   long as memory has.
+//! * A page lies on the node of the thread that ran when it got its frame: nodes have no addresses, and each has room
+//!   as long as memory has.
 //! * Threads are dealt to the cores of the machine, and cores to nodes in equal runs. On a machine of one core they are
 //!   dealt to as many cores as there are nodes, which share its TLB.
 //! * Samples are page walks, as accesses that hit in a TLB are not seen.
-//! * Walks that miss the second-level cache cannot be seen either: superpages are switched on by walks in percent of the
-//!   instructions.
+//! * Walks that miss the second-level cache cannot be seen either: superpages are switched on by walks in percent of
+//!   the instructions.
 
 use super::contract::{CollapsePolicy, FrameRequest, NumaPolicy, Placement, PlacementKind};
 use super::thp::{ALLOCATOR, EVERY, GROUPS, NONE, SHMEM, SHMEM_SIZE, SIZE, SIZES, THP, THP_KIND};
@@ -52,7 +52,8 @@ const HOT: Key = Key {
     name: "carrefour_hot",
     default: "6",
     allowed: Allowed::Int { min: 0, max: 100 },
-    about: "a superpage with more than this percent of the samples is hot: it is split, and its pages dealt to all nodes",
+    about: "a superpage with more than this percent of the samples is hot: it is split, and its pages dealt to all \
+            nodes",
 };
 const MOVED: Key = Key {
     name: "carrefour_moved",
@@ -156,8 +157,8 @@ fn policy(params: &Params) -> Result<Option<NumaPolicy>, String> {
     }
     if params.has(TABLE_NODES) && params.int(TABLE_NODES) != nodes {
         return Err(format!(
-            "{} = {nodes} is not allowed with {TABLE_NODES} = {}: page tables and data lie on the same nodes; both must \
-             be equal",
+            "{} = {nodes} is not allowed with {TABLE_NODES} = {}: page tables and data lie on the same nodes; both \
+             must be equal",
             NODES.name,
             params.int(TABLE_NODES)
         ));

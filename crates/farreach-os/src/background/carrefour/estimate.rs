@@ -82,7 +82,7 @@ impl Estimate {
         sum
     }
 
-    /// Whether so many local samples are this number of points more than now.
+    /// Whether this number of local samples is at least `points` percent of all samples more than now.
     pub fn gains(&self, local: u64, points: u64) -> bool {
         u128::from(local.saturating_sub(self.local)) * 100 >= u128::from(points) * u128::from(self.all)
     }
