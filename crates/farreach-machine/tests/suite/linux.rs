@@ -154,10 +154,10 @@ fn lnx_4_an_instruction_that_changes_memory_maps_no_zeros() {
             s.batches.last_mut().unwrap().push_block(9, &words[..needed]);
         }
         let out = run(&machines.each_ref().map(String::as_str), &s);
-        for machine in 0..machines.len() {
+        for (machine, name) in machines.iter().enumerate() {
             let counts = &out.machine(machine).counts.os;
             let got = [counts.policy.get("zero_page_faults"), counts.page_faults - 1, counts.protection_faults];
-            assert_eq!(got, expected, "{}, block {id}", machines[machine]);
+            assert_eq!(got, expected, "{name}, block {id}");
         }
     }
 }
