@@ -92,7 +92,7 @@ pub trait Model {
         match op {
             Op::KernelStore { start, len } => (start >> 12..=(start + len - 1) >> 12).try_for_each(|page| {
                 self.touch(process, page, Kind::Store)?;
-                self.walked(process, page);
+                self.reached(process, page);
                 Ok(())
             }),
             op => {
@@ -104,6 +104,10 @@ pub trait Model {
     /// A walk filled an entry (OSC-2).
     fn walked(&mut self, process: u32, page: u64) {
         let _ = (process, page);
+    }
+    /// The kernel reached a page of a process: A is set as by a walk, and nothing measures it.
+    fn reached(&mut self, process: u32, page: u64) {
+        self.walked(process, page);
     }
     /// When it works by itself next (OSC-1).
     fn due(&self) -> u64 {

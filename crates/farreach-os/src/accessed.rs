@@ -8,7 +8,7 @@
 use crate::contract::What;
 use crate::os::Os;
 use crate::page_table::entry::Entry;
-use crate::placement::{carrefour, utopia};
+use crate::placement::{carrefour, hawkeye, utopia};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::params::{Allowed, Key, Params};
 
@@ -65,6 +65,10 @@ pub fn walk_key(params: &Params) -> Option<WalkKey> {
     if let AccessBits::Walk { .. } = AccessBits::new(params) {
         return Some(key(&ACCESS_BITS, params.text(ACCESS_BITS.name).to_owned(), "exact"));
     }
+    let choice = hawkeye::CHOICE.name;
+    if params.has(choice) && params.text(choice) == hawkeye::BY_OVERHEAD {
+        return Some(key(&hawkeye::CHOICE, hawkeye::BY_OVERHEAD.to_owned(), "coverage"));
+    }
     let nodes = carrefour::NODES.name;
     if params.has(nodes) && params.int(nodes) > 1 {
         return Some(key(&carrefour::NODES, params.int(nodes).to_string(), "1"));
@@ -105,12 +109,19 @@ pub(crate) struct AccessTally {
 impl Os {
     /// Whether the system is to be told of walks: see [`Os::walked`].
     pub fn counts_walks(&self) -> bool {
-        matches!(self.access_bits, AccessBits::Walk { .. }) || self.placement.counts_walks() || self.numa.is_some()
+        matches!(self.access_bits, AccessBits::Walk { .. })
+            || self.daemons_count_walks
+            || self.placement.counts_walks()
+            || self.numa.is_some()
     }
 
     /// A demand walk found this page in the page table (OSC-2, UTO-6, CLP-1). To be called after each one, if
     /// [`Os::counts_walks`]; these are points of the stream, so the result depends on nothing else.
     pub fn walked(&mut self, asid: Asid, vpn: Vpn) {
+        if self.daemons_count_walks {
+            let now = self.time_of_event;
+            self.tell_daemons(|daemon, _| daemon.walked(asid, now));
+        }
         if let AccessBits::Walk { .. } = self.access_bits {
             self.set_accessed(asid, vpn);
         }

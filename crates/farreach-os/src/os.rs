@@ -56,6 +56,8 @@ pub struct Os {
     pub(crate) collapse_queue: CollapseQueue,
     /// What works by itself, and the time of its next work.
     pub(crate) daemons: Vec<Box<dyn Daemon>>,
+    /// Whether one of them wants to know of page walks.
+    pub(crate) daemons_count_walks: bool,
     pub(crate) due: u64,
     pub(crate) access_bits: AccessBits,
     pub(crate) access_tally: AccessTally,
@@ -116,6 +118,7 @@ impl Os {
             compaction,
             collapse_queue: CollapseQueue::default(),
             daemons: Vec::new(),
+            daemons_count_walks: false,
             due: u64::MAX,
             access_bits: AccessBits::new(params),
             access_tally: AccessTally::default(),
@@ -149,6 +152,7 @@ impl Os {
         if os.memory.held.is_used() {
             daemons.push(Box::new(LateFrees::new()));
         }
+        os.daemons_count_walks = daemons.iter().any(|daemon| daemon.counts_walks());
         os.set_daemons(daemons);
         Ok(os)
     }

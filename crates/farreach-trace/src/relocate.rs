@@ -100,6 +100,10 @@ struct Space {
     packed: u64,
     /// Clusters without a place of their own.
     stacked: TopDown,
+    /// The program, until its first thread starts.
+    program: Option<Arc<str>>,
+    /// Bytes of other files that were mapped until then: the program's interpreter.
+    interpreter: u64,
     /// Pages referenced while nothing was mapped there.
     wild: HashSet<u64>,
     /// Whether there was a reference.
@@ -247,6 +251,16 @@ impl Relocator {
         let layout = self.layout;
         let space = self.spaces.entry(asid).or_default();
         match op {
+            Op::Start { program, .. } => {
+                space.program = Some(Arc::clone(program));
+                out.push_op(op.clone());
+            }
+            Op::ThreadStart { .. } => {
+                if let (Some(_), Layout::Linux) = (space.program.take(), layout) {
+                    space.stacked.take_top(space.interpreter);
+                }
+                out.push_op(op.clone());
+            }
             Op::Map(m) => space.map(m, layout, out)?,
             Op::Unmap { start, len } => space.unmap(*start, end(*start, *len)?, out)?,
             Op::Remap { old_start, old_len, new_start, new_len } => {

@@ -133,6 +133,7 @@ impl Engine {
                     group.os.counted(asid, counters);
                 }
                 if let Some(vpn) = walked.filter(|_| group.os.counts_walks()) {
+                    group.os.note_time(self.tally.limit_count());
                     group.os.walked(asid, Vpn(vpn >> group.order()));
                 }
                 self.follow(g);

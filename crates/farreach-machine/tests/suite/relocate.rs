@@ -132,6 +132,19 @@ fn mappings_lie_where_linux_puts_them() {
     assert_eq!(pages, [1, 7, 1023, 12, 8, 2, 4, 5, 3, 5]);
 }
 
+/// The interpreter of a program, of which the recorder has another place, and eight pages of the kernel have the top.
+#[test]
+fn the_interpreter_lies_above_all_that_is_mapped_later() {
+    let mut s = Stream::new();
+    s.op(Op::Start { pid: 1, parent: None, program: "/bin/p".into() });
+    s.file(0x100, 5, "/bin/p").file(0x200, 3, "/lib/ld.so").file(0x210, 2, "/lib/ld.so");
+    s.op(Op::ThreadStart { thread: 1 }).anon(0x1000, 1).load(0x1000);
+    s.op(Op::ThreadStart { thread: 2 }).anon(0x1010, 1).load(0x1010);
+    let new = relocate_so(&s.batches, Layout::Linux).expect("it can be relocated");
+    let pages: Vec<u64> = accesses(&new).iter().map(|(_, a)| (AREA >> 12) + 0x7_ffff_7fff - (a.addr >> 12)).collect();
+    assert_eq!(pages, [3 + 2 + 8 + 1, 3 + 2 + 8 + 2]);
+}
+
 #[test]
 fn t94_53_superpage_coverage_improves() {
     let mut s = Stream::new();

@@ -8,7 +8,9 @@
 //! * ON-62 A group whose bin stays the same keeps its place. One of base pages whose bin was lowered by HWE-5 rises
 //!   again. There are bins for the coverage of a whole group, ten in `bins = 50`.
 //! * ON-63 In turn: the process that is served goes behind all others of the ring. With `PMU` what was measured last
-//!   counts; a process without a measurement has none of it. In bins by logarithm, none is chosen from bin 0.
+//!   counts; a process without a measurement has none of it. In bins by logarithm, none is chosen from bin 0. What is
+//!   measured is `walk_ticks` for each walk; and of all, that and the time since the walk before, of any process. It is
+//!   that of the time from the round before the last one to the last one, which begins with it.
 //! * ON-64 A group that LNX-12 refuses goes to the tail of bin 0. Groups that are promoted cost their pages, others
 //!   nothing; none is chosen twice in a round. The first round is `scan_sleep` after the beginning.
 //! * ON-65 Pages carry the flag, and a block is zeroed if all of its pages are. At the beginning none is. What is
@@ -67,6 +69,8 @@ pub struct Config {
     pub wait: u64,
     pub bins: Bins,
     pub choice: Choice,
+    /// HWE-4: time of a walk, where it is measured.
+    pub walk_ticks: u64,
     /// HWE-5; `alloc_sleep` does not count.
     pub promoter: Khugepaged,
     pub zeroing: Option<Zeroing>,
@@ -97,6 +101,9 @@ pub struct PlainHawkEye {
     coverage: BTreeMap<(u32, u64), u64>,
     /// Cycles of walks and of all.
     measured: BTreeMap<u32, (u64, u64)>,
+    /// The same since the last round, and when the last walk was.
+    measuring: BTreeMap<u32, (u64, u64)>,
+    last_walk: u64,
     /// Free frames that are zeroed.
     zeroed: BTreeSet<u64>,
     /// When A was cleared, if it is not counted yet.
@@ -112,13 +119,28 @@ impl PlainHawkEye {
         let paging = Paging::new(config.frames.clone(), true);
         let rounds = if config.promoter.pages_to_scan > 0 { config.promoter.scan_sleep } else { u64::MAX };
         let due = [config.period, rounds, config.zeroing.map_or(u64::MAX, |zeroing| zeroing.every), u64::MAX];
-        let (ring, candidates, coverage, measured, zeroed, cleared, counts) = Default::default();
-        PlainHawkEye { config, paging, ring, candidates, coverage, measured, zeroed, cleared, due, now: 0, counts }
+        let (ring, candidates, coverage, measured, measuring, zeroed, cleared, counts) = Default::default();
+        PlainHawkEye {
+            config,
+            paging,
+            ring,
+            candidates,
+            coverage,
+            measured,
+            measuring,
+            last_walk: 0,
+            zeroed,
+            cleared,
+            due,
+            now: 0,
+            counts,
+        }
     }
 
-    /// What was measured of a process in the last period (HWE-4): cycles of walks, and all.
+    /// What was measured of a process since the last round (HWE-4): cycles of walks, and all.
     pub fn measure(&mut self, process: u32, walks: u64, all: u64) {
         self.measured.insert(process, (walks, all));
+        self.measuring.insert(process, (walks, all));
     }
 
     fn overhead(&self, process: u32) -> f64 {
@@ -165,6 +187,9 @@ impl PlainHawkEye {
     /// HWE-5.
     fn round(&mut self) {
         self.add("hawkeye_rounds", 1);
+        if let Choice::Measured(_) = self.config.choice {
+            self.measured = std::mem::take(&mut self.measuring);
+        }
         let (order, rule) = (self.config.order, self.config.promoter);
         let (mut used, mut seen) = (0, BTreeSet::new());
         while used < rule.pages_to_scan {
@@ -244,6 +269,7 @@ impl System for PlainHawkEye {
         self.candidates.remove(&process);
         self.coverage.retain(|(of, _), _| *of != process);
         self.measured.remove(&process);
+        self.measuring.remove(&process);
     }
 }
 
@@ -268,6 +294,14 @@ impl Model for PlainHawkEye {
     }
 
     fn walked(&mut self, process: u32, page: u64) {
+        self.paging.set_young(process, page, true);
+        let (walks, all) = self.measuring.entry(process).or_default();
+        *walks += self.config.walk_ticks;
+        *all += self.config.walk_ticks + self.now - self.last_walk;
+        self.last_walk = self.now;
+    }
+
+    fn reached(&mut self, process: u32, page: u64) {
         self.paging.set_young(process, page, true);
     }
 

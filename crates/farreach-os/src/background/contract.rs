@@ -37,6 +37,16 @@ pub trait Daemon: Send {
         let _ = os;
     }
 
+    /// Whether it wants to know of page walks.
+    fn counts_walks(&self) -> bool {
+        false
+    }
+
+    /// A process walked its page table at this time.
+    fn walked(&mut self, asid: Asid, now: u64) {
+        let _ = (asid, now);
+    }
+
     /// A process ended.
     fn ended(&mut self, asid: Asid) {
         let _ = asid;

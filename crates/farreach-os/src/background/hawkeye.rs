@@ -14,6 +14,7 @@
 use super::bins::{BinRule, Bins};
 use super::collapse::{Collapse, Outcome, Work};
 use super::contract::Daemon;
+use super::overhead::{Overhead, Share};
 use super::recovery::Recovery;
 use crate::os::Os;
 use crate::region::Region;
@@ -35,6 +36,8 @@ pub(crate) struct Settings {
     pub pages: u64,
     /// From one round to the next.
     pub sleep: u64,
+    /// What processes spend on walks, if they are chosen by it (HWE-4).
+    pub overhead: Option<Overhead>,
     /// Recovery of bloat, if there is any (HWE-7).
     pub recovery: Option<Recovery>,
 }
@@ -54,6 +57,13 @@ pub(crate) struct HawkEye {
     rounds: u64,
     counts: u64,
     work: Work,
+}
+
+/// What decides between processes (HWE-4). All of a system are of one kind.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Bin(usize),
+    Overhead(Share),
 }
 
 impl HawkEye {
@@ -111,14 +121,26 @@ impl HawkEye {
         }
     }
 
-    /// HWE-4, HWE-5: promotes the first of the highest bin of all processes, the processes of that bin in turn.
+    /// What decides between processes, of which the highest bin is this; `None`: it gets nothing (HWE-4).
+    fn rank(&self, asid: Asid, bin: usize) -> Option<Rank> {
+        match &self.settings.overhead {
+            None => Some(Rank::Bin(bin)),
+            Some(overhead) => {
+                let share = overhead.of(asid);
+                share.is_at_least(overhead.least).then_some(Rank::Overhead(share))
+            }
+        }
+    }
+
+    /// HWE-4, HWE-5: promotes the first of the highest bin of all processes, or of the process with the largest
+    /// overhead; equal processes in turn.
     fn promote(&mut self, os: &mut Os) {
         let (mut left, mut looked) = (self.settings.pages, HashSet::new());
         let collapse = self.settings.collapse;
         while left > 0 {
             let best = |(place, (asid, bins)): (usize, &(Asid, Bins))| {
                 let (bin, first) = bins.best(|vpn| looked.contains(&(*asid, vpn)))?;
-                Some((bin, std::cmp::Reverse(place), first))
+                Some((self.rank(*asid, bin)?, std::cmp::Reverse(place), first))
             };
             let Some((_, std::cmp::Reverse(place), first)) = self.processes.iter().enumerate().filter_map(best).max()
             else {
@@ -159,7 +181,11 @@ impl Daemon for HawkEye {
     fn run(&mut self, os: &mut Os, now: u64) {
         if std::mem::take(&mut self.short) {
             let order = self.settings.collapse.order;
-            self.settings.recovery.iter_mut().for_each(|recovery| recovery.run(os, order));
+            let mut processes: Vec<Asid> = (0..os.spaces.len() as u32).map(Asid).collect();
+            if let Some(overhead) = &self.settings.overhead {
+                processes.sort_by_key(|asid| overhead.of(*asid));
+            }
+            self.settings.recovery.iter_mut().for_each(|recovery| recovery.run(os, order, &processes));
         } else if self.coverage_at <= self.promote_at {
             match self.cleared_at.take() {
                 None => {
@@ -174,6 +200,7 @@ impl Daemon for HawkEye {
             }
         } else {
             self.rounds += 1;
+            self.settings.overhead.iter_mut().for_each(Overhead::take);
             self.promote(os);
             os.memory.release_freed();
             self.promote_at = now.saturating_add(self.settings.sleep);
@@ -201,7 +228,16 @@ impl Daemon for HawkEye {
         self.processes[known].1.enter(collapse.group(vpn).start);
     }
 
+    fn counts_walks(&self) -> bool {
+        self.settings.overhead.is_some()
+    }
+
+    fn walked(&mut self, asid: Asid, now: u64) {
+        self.settings.overhead.iter_mut().for_each(|overhead| overhead.walked(asid, now));
+    }
+
     fn ended(&mut self, asid: Asid) {
+        self.settings.overhead.iter_mut().for_each(|overhead| overhead.ended(asid));
         self.processes.retain(|(of, _)| *of != asid);
     }
 

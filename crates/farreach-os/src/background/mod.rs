@@ -13,6 +13,7 @@ pub(crate) mod hawkeye;
 pub(crate) mod ingens;
 pub(crate) mod khugepaged;
 pub(crate) mod late_frees;
+pub(crate) mod overhead;
 pub(crate) mod prezero;
 pub(crate) mod recovery;
 mod ring;

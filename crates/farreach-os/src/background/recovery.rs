@@ -3,7 +3,7 @@
 //! zeros themselves is not known.
 //!
 //! Where the rules are silent: it works as soon as memory is short, before anything else that is due, and looks again
-//! after each event, fault and round of promotion. Nothing measures the overhead of a process, so they come by number.
+//! after each event, fault and round of promotion. Where nothing measures the overhead of a process, they come by number.
 //! A page that another process shares stays. After each superpage it looks whether enough is free.
 
 use crate::os::Os;
@@ -37,8 +37,8 @@ impl Recovery {
         frames.total.zip(frames.free).map_or(0, |(total, free)| target(total, free, self.start, self.end))
     }
 
-    /// HWE-7, for superpages of `2^order` base pages.
-    pub fn run(&mut self, os: &mut Os, order: u8) {
+    /// HWE-7, for superpages of `2^order` base pages, of these processes in turn.
+    pub fn run(&mut self, os: &mut Os, order: u8, processes: &[Asid]) {
         os.memory.release_freed();
         let target = self.target(os);
         if target == 0 {
@@ -46,7 +46,7 @@ impl Recovery {
         }
         self.runs += 1;
         let before = self.recovered;
-        for asid in (0..os.spaces.len() as u32).map(Asid) {
+        for &asid in processes {
             for range in os.private_anonymous(asid) {
                 for leaf in os.scan_leaves(asid, range).into_iter().filter(|leaf| leaf.order == order) {
                     let group = VpnRange { start: leaf.vpn, pages: 1 << order };

@@ -4,8 +4,7 @@
 //! [`background::hawkeye`](crate::background::hawkeye), [`recovery`](crate::background::recovery) and
 //! [`prezero`](crate::background::prezero).
 //!
-//! OAMB-10: bins are by logarithm, the period is 30 s. Left out is the choice of a process by its measured overhead
-//! (`PMU` of HWE-4): a system here learns of walks, and what they cost is computed of the counts afterwards.
+//! OAMB-10: bins are by logarithm, the period is 30 s.
 
 use super::contract::{FrameRequest, Placement, PlacementKind};
 use super::ingens::COMPACTS;
@@ -17,6 +16,7 @@ use crate::background::bins::BinRule;
 use crate::background::collapse::Collapse;
 use crate::background::contract::Daemon;
 use crate::background::hawkeye::{HawkEye, Settings};
+use crate::background::overhead::Overhead;
 use crate::background::prezero::Prezero;
 use crate::background::recovery::Recovery;
 use crate::memory::Memory;
@@ -29,6 +29,28 @@ const BINS: Key = Key {
     default: "log2",
     allowed: Allowed::OneOf(&["log2", "50"]),
     about: "bins of groups by accessed pages: their logarithm, or fifty to a bin (HWE-3, OAMB-10)",
+};
+/// The other value of [`CHOICE`].
+pub(crate) const BY_OVERHEAD: &str = "overhead";
+pub(crate) const CHOICE: Key = Key {
+    name: "process_choice",
+    default: "coverage",
+    allowed: Allowed::OneOf(&["coverage", BY_OVERHEAD]),
+    about: "whose groups are promoted: those of the highest bin of all processes; or of the process that spends the \
+            largest part of its time on page walks, whose pages of zeros are also taken last (G and PMU of HWE-4)",
+};
+const LEAST: Key = Key {
+    name: "overhead_least",
+    default: "2",
+    allowed: Allowed::Int { min: 0, max: 100 },
+    about: "with process_choice = overhead: percent of its time on walks with which a process gets superpages",
+};
+/// Assumed: some of its references hit caches.
+const WALK: Key = Key {
+    name: "overhead_walk_ticks",
+    default: "50",
+    allowed: Allowed::Int { min: 0, max: 1 << 30 },
+    about: "with process_choice = overhead: the time of a page walk, in instructions",
 };
 const PERIOD: Key = Key {
     name: "coverage_ms",
@@ -95,6 +117,9 @@ pub const HAWKEYE: PlacementKind = PlacementKind {
         &THP,
         &SIZE,
         &BINS,
+        &CHOICE,
+        &LEAST,
+        &WALK,
         &PERIOD,
         &WINDOW,
         &PAGES,
@@ -153,6 +178,8 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
             window: ms(&WINDOW),
             pages: params.int(PAGES.name),
             sleep: ms(&ROUND),
+            overhead: (params.text(CHOICE.name) == BY_OVERHEAD)
+                .then(|| Overhead::new(params.int(WALK.name), params.int(LEAST.name))),
             recovery: (start > 0).then(|| Recovery::new(start, end)),
         })) as Box<dyn Daemon>
     }));

@@ -8,7 +8,7 @@ mod demand;
 mod eager;
 mod freebsd;
 pub(crate) mod guest;
-mod hawkeye;
+pub(crate) mod hawkeye;
 mod hugetlb;
 mod ingens;
 mod linux;

@@ -2,10 +2,10 @@
 
 use super::hypothesis::Hypothesis;
 use super::judge::{Outcome, reached, tally};
-use crate::micro::{FEW_DIRTY, HOT_HIGH, HOT_LOW, MOSTLY_ZEROS, SPARSE_GROUPS};
+use crate::micro::{FEW_DIRTY, HOT_HIGH, HOT_LOW, MOSTLY_ZEROS, SPARSE_GROUPS, STREAM_BESIDE};
 use crate::number_text::percent;
 use crate::policies::memory::{
-    ALL, DIRTY, FINDERS, FOLIOS, IN_USE, RECOVERING, RESERVED, SHARING, SHRINKERS, misses_of, own, time,
+    ALL, DIRTY, FINDERS, FOLIOS, IN_USE, PICKERS, RECOVERING, RESERVED, SHARING, SHRINKERS, misses_of, own, time,
 };
 use crate::results::Results;
 use crate::since::{LEAST_WALKS, few, share};
@@ -175,6 +175,21 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let low = [of(HOT_LOW, 0)?, of(HOT_LOW, 1)?];
                 let text = format!("{own} walks, khugepaged {linux}; at low addresses {} and {}", low[1], low[0]);
                 Some((Outcome::from(own < linux), text))
+            })
+            .all()
+        },
+    },
+    Hypothesis {
+        id: "H-OS-20",
+        kind: Main,
+        claim: "Measured overhead picks the process that needs superpages, where coverage does not; tested on one that \
+                goes in order beside one that goes at random, as fewer walks of both",
+        studies: STUDY,
+        judge: |results, _| {
+            tally([program(STREAM_BESIDE)].iter(), |p| {
+                let of = |i: usize| results.misses(&p.name, PICKERS[i]);
+                let (coverage, own) = (of(0)?, of(1)?);
+                Some((Outcome::from(own < coverage), format!("{own} walks, by coverage {coverage}")))
             })
             .all()
         },

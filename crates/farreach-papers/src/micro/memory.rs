@@ -16,6 +16,9 @@ pub const SPARSE_GROUPS: &str = "micro/one-page-a-group";
 pub const HOT_HIGH: &str = "micro/hot-at-the-end";
 /// As [`HOT_HIGH`], where the first eight are in use.
 pub const HOT_LOW: &str = "micro/hot-at-the-start";
+/// Two programs of 64 groups of base pages each: one goes through its own in order, sixteen loads a page; the other one
+/// loads pages at random (H-OS-20).
+pub const STREAM_BESIDE: &str = "micro/stream-beside-random";
 /// Two equal programs, one in a heap and one in anonymous memory, by groups of each and blocks for both. There is no
 /// block until both have all of their pages (H-OS-18).
 pub const EQUALS: [&str; 9] = [
@@ -59,6 +62,7 @@ pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
         SPARSE_GROUPS => vec![sparse_groups()],
         HOT_HIGH => vec![hot(120)],
         HOT_LOW => vec![hot(0)],
+        STREAM_BESIDE => stream_beside(),
         GIGABYTE => vec![gigabyte()],
         FILL => vec![fill()],
         WIDE => vec![at_random(1, 4 << 18)],
@@ -144,6 +148,25 @@ fn hot(first: u64) -> Batch {
     p.store((BASE..BASE + pages).filter(|page| page % 512 == 511));
     p.load((0..1_000_000).map(|_| BASE + (first << 9) + below(&mut rng, 8 << 9)));
     p.ended()
+}
+
+fn stream_beside() -> Vec<Batch> {
+    let pages = 64 << 9;
+    let mut all = Vec::new();
+    for mut p in [Pages::new(0), Pages::begin(1)] {
+        p.map(BASE, pages, Backing::Anonymous);
+        p.store(BASE..BASE + pages);
+        all.push(p.0);
+    }
+    let mut rng = Pcg64Mcg::seed_from_u64(20);
+    for turn in 0..600 {
+        let [mut stream, mut random] = [0, 1].map(|asid| Pages(Batch::new(Asid(asid))));
+        stream.load((turn * 1000..(turn + 1) * 1000).map(|load| BASE + load / 16 % pages));
+        random.load((0..1000).map(|_| BASE + below(&mut rng, pages)));
+        all.extend([stream.0, random.0]);
+    }
+    all.extend([0, 1].map(|asid| Pages(Batch::new(Asid(asid))).ended()));
+    all
 }
 
 /// Two programs of `pages` pages, that get `whole` pages in blocks. A third process has all of memory first. It drops

@@ -11,7 +11,8 @@ pub use cores::{HALVES, REFILLS, ROUNDS, TURNS_OF, UNMAPS, UNMAPS_APART};
 pub use few_pages::{ANOMALY, ATTRIBUTE, HALF_FILE, HOLE, OBJECT_60K, OBJECT_64K, ONE_DIRTY, UNALIGNED};
 pub use large_memory::{ARENAS, FORK, PROTECT, RANGES, SCATTERED, SPARSE, TINY, TURNS};
 pub use memory::{
-    EQUALS, FEW_DIRTY, FILE_IN_ORDER, FILL, GIGABYTE, HOT_HIGH, HOT_LOW, MANY, MOSTLY_ZEROS, SPARSE_GROUPS, WIDE,
+    EQUALS, FEW_DIRTY, FILE_IN_ORDER, FILL, GIGABYTE, HOT_HIGH, HOT_LOW, MANY, MOSTLY_ZEROS, SPARSE_GROUPS,
+    STREAM_BESIDE, WIDE,
 };
 pub use snapshots::SNAPSHOTS;
 
@@ -61,6 +62,7 @@ mod tests {
                 MANY,
                 MOSTLY_ZEROS,
                 SPARSE_GROUPS,
+                STREAM_BESIDE,
                 WIDE,
             ])
         {

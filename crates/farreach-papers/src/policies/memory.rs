@@ -2,7 +2,8 @@
 
 use super::price::Work;
 use crate::micro::{
-    EQUALS, FEW_DIRTY, FILL, GIGABYTE, HALVES, HOT_HIGH, HOT_LOW, MANY, MOSTLY_ZEROS, SPARSE_GROUPS, WIDE,
+    EQUALS, FEW_DIRTY, FILL, GIGABYTE, HALVES, HOT_HIGH, HOT_LOW, MANY, MOSTLY_ZEROS, SPARSE_GROUPS, STREAM_BESIDE,
+    WIDE,
 };
 use crate::results::{Request, Results, Set, grid};
 use crate::since::{few, share};
@@ -98,6 +99,9 @@ pub(crate) const SHRINKERS: [&str; 2] =
 /// khugepaged and HawkEye at their own periods, on a clock of five instructions a millisecond.
 pub(crate) const FINDERS: [&str; 2] =
     ["today/skylake:placement=linux,ticks_per_ms=5", "today/skylake:placement=hawkeye,ticks_per_ms=5"];
+/// HawkEye's choice between processes by coverage, and by what they spend on walks, on the same clock.
+pub(crate) const PICKERS: [&str; 2] =
+    [FINDERS[1], "today/skylake:placement=hawkeye,process_choice=overhead,ticks_per_ms=5"];
 /// HawkEye with superpages at faults, without and with recovery of zeros.
 pub(crate) const RECOVERING: [&str; 2] = [
     "today/skylake:placement=hawkeye,memory=64M,prezero_rate=1,recovery_start=0",
@@ -148,11 +152,12 @@ pub(crate) const ON_NODES: [&str; 3] = [
 ];
 
 /// Programs made by hand, and what each runs on.
-const BY_HAND: [(&str, &[&str]); 10] = [
+const BY_HAND: [(&str, &[&str]); 11] = [
     (FEW_DIRTY, &DIRTY),
     (MOSTLY_ZEROS, &SHRINKERS),
     (HOT_HIGH, &FINDERS),
     (HOT_LOW, &FINDERS),
+    (STREAM_BESIDE, &PICKERS),
     (SPARSE_GROUPS, &RECOVERING),
     (GIGABYTE, &COMPACTING),
     (FILL, &SEEDS),

@@ -263,6 +263,11 @@ impl Space {
             Backing::Stack => Class::Stack,
             _ => Class::Other,
         };
+        if let (Some(program), Backing::File { path, .. }) = (&self.program, &m.backing)
+            && path != program
+        {
+            self.interpreter = self.interpreter.saturating_add(m.len);
+        }
         let range = (m.start, end(m.start, m.len)?);
         if m.len == 0 {
             return Err(format!("a mapping of no bytes at {:#x}", m.start));

@@ -11,6 +11,10 @@ const HUGE: u64 = 2 << 20;
 /// random.
 const TOP: u64 = AREA + 0x7fff_f7ff_f000;
 
+/// What the kernel maps above all else but the interpreter of a program: vvar, its clocks and vdso, eight pages in Linux
+/// 6.18. Recordings do not have them.
+const KERNEL: u64 = 8 * PAGE;
+
 /// How new mappings are placed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layout {
@@ -135,6 +139,14 @@ impl TopDown {
             self.0.insert(start, end);
         }
         fits
+    }
+
+    /// The first mappings of a program lie at the top: its interpreter of this length, and those of the kernel.
+    pub fn take_top(&mut self, interpreter: u64) {
+        let len = interpreter.saturating_add(KERNEL);
+        if len <= TOP - AREA - PAGE {
+            self.0.insert(TOP - len, TOP);
+        }
     }
 
     /// Gives up a part of one range.

@@ -87,6 +87,7 @@ impl<M: Model> Paged<M> {
     /// Time passes, and what is due is done before the next act.
     fn pass(&mut self, time: u64) {
         self.now += time;
+        self.os.note_time(self.now);
         let due = |due: u64| due.max(self.now);
         assert_eq!(due(self.os.due()), due(self.model.due()), "when it works by itself, now {}", self.now);
         self.model.advance(self.now);

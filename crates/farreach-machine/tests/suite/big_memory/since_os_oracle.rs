@@ -125,6 +125,13 @@ fn ing_models_with_another_rule_are_found_out() {
         let found = Case { keys: &keys, walks: WALKS, model: &|| PlainIngens::new(config.clone()) }.found_out();
         assert!(found >= 2, "{found} of {SEEDS}: {config:?}");
     }
+    let more = "memory=16M,recovery_start=0,process_choice=overhead,overhead_least=30,overhead_walk_ticks=4";
+    let keys = hawkeye_keys(&hawkeye(4096), more);
+    for (choice, walk_ticks) in [(Choice::Global, 4), (Choice::Measured(0.5), 4), (Choice::Measured(0.3), 2)] {
+        let model = || PlainHawkEye::new(hawkeye::Config { choice, walk_ticks, ..hawkeye(4096) });
+        let found = Case { keys: &keys, walks: WALKS, model: &model }.found_out();
+        assert!(found >= 2, "{found} of {SEEDS}: {choice:?}, {walk_ticks}");
+    }
 }
 
 fn hawkeye(frames: u64) -> hawkeye::Config {
@@ -139,6 +146,7 @@ fn hawkeye(frames: u64) -> hawkeye::Config {
         wait: 15,
         bins: Bins::Log2,
         choice: Choice::Global,
+        walk_ticks: 0,
         promoter,
         zeroing: None,
         bloat: None,
@@ -177,6 +185,14 @@ fn hwe_coverage_and_promotion_follow_the_plain_model() {
     let fifty = hawkeye::Config { bins: Bins::Fifty, mode: Mode::Madvise, ..hawkeye(4096) };
     hawkeye_agrees(&format!("{enough},bins=50,thp=madvise"), WALKS, &fifty, &[]);
     hawkeye_agrees("memory=768K,recovery_start=0", WALKS, &hawkeye(192), &["hawkeye_no_block"]);
+    // The process that spends most on walks; recovery takes zeros of the others first.
+    let measured = hawkeye::Config { choice: Choice::Measured(0.3), walk_ticks: 4, ..hawkeye(4096) };
+    let by_overhead = "process_choice=overhead,overhead_least=30,overhead_walk_ticks=4";
+    hawkeye_agrees(&format!("{enough},{by_overhead}"), WALKS, &measured, &["hawkeye_zeroed_pages"]);
+    let short =
+        hawkeye::Config { zeroing: ZEROING, bloat: Some((40, 70)), frames: blocks(192), memory: 192, ..measured };
+    let keys = "memory=768K,recovery_start=40,recovery_end=70,prezero_rate=2,prezero_block=64K,prezero_ms=30";
+    hawkeye_agrees(&format!("{keys},{by_overhead}"), WALKS, &short, &["recovery_runs", "recovered_pages"]);
 }
 
 /// HWE-6, HWE-7, OSC-3.

@@ -17,6 +17,7 @@ fn config(frames: u64, order: u32) -> Config {
         wait: 1000,
         bins: Bins::Log2,
         choice: Choice::Global,
+        walk_ticks: 0,
         promoter,
         zeroing: None,
         bloat: None,
@@ -110,6 +111,7 @@ fn hwe_4_hwe_5_the_highest_bin_in_turn() {
 fn hwe_4_by_what_was_measured() {
     let mut model = PlainHawkEye::new(Config {
         choice: Choice::Measured(0.02),
+        walk_ticks: 0,
         period: 1 << 40,
         bins: Bins::Fifty,
         ..promoting(3, config(1024, 3))
@@ -120,9 +122,13 @@ fn hwe_4_by_what_was_measured() {
     }
     model.advance(10_000);
     assert_eq!(model.paging().counts.collapses, 0, "nothing is measured");
-    [(1, 1), (2, 30), (3, 30)].into_iter().for_each(|(process, walks)| model.measure(process, walks, 100));
+    let measure = |model: &mut PlainHawkEye| {
+        [(1, 1), (2, 30), (3, 30)].into_iter().for_each(|(process, walks)| model.measure(process, walks, 100));
+    };
+    measure(&mut model);
     model.advance(20_000);
     assert_eq!([1, 2, 3].map(|process| model.bin(process, 0).len()), [2, 0, 1], "2, 3, 2");
+    measure(&mut model);
     model.advance(30_000);
     assert_eq!([1, 2, 3].map(|process| model.bin(process, 0).len()), [2, 0, 0]);
     assert_eq!(model.paging().counts.collapses, 4, "below 2 %");
@@ -219,5 +225,7 @@ fn hwe_7_whose_pages() {
     model.advance(1);
     // The superpages of 2 are shared; 3 is next, with two of them.
     assert_eq!([1, 2, 3].map(|process| leaves(&model, process).len()), [2, 1, 2]);
+    let orders = [1, 3].map(|process| model.paging().entry(process, 0).map(|entry| entry.order));
+    assert_eq!(orders, [Some(4), Some(0)], "two superpages of 1, and what was stored to of those of 3");
     assert_eq!(model.paging().counts.demotions, 2);
 }

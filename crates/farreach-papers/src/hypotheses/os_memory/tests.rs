@@ -72,6 +72,8 @@ fn of_sizes_and_misses() {
     assert_eq!(pair("H-OS-13", FOLIOS, [999, 1], misses), NotShown, "too few walks to say so");
     let sooner = |own| pair("H-OS-19", FINDERS, [1000, own], misses);
     assert_eq!([999, 1000].map(sooner), [Holds, Fails]);
+    let picked = |own| pair("H-OS-20", PICKERS, [1000, own], misses);
+    assert_eq!([999, 1000].map(picked), [Holds, Fails]);
     let restricted = |own| pair("H-OS-30", RESTRICTED, [1240, own], cycles);
     assert_eq!([1000, 1001, 1240].map(restricted), [Holds, NotShown, Fails]);
     let few = |own| verdict("H-OS-38", &|name, machine| misses(machine, if name == SIZES[2] { own } else { 10 }));
