@@ -1,0 +1,313 @@
+//! Carrefour-LP against a plain model: the frame of every page, what is counted, when the daemon runs and what it
+//! reports, with programs of several threads that switch.
+
+use super::plain::{Pair, agree, compare_counts, compare_page};
+use super::programs::{Act, LARGE, Programs, SMALL, Shape};
+use super::world::os;
+use farreach_oracle::dice::Dice;
+use farreach_oracle::frames::Frames;
+use farreach_oracle::huge::{self, Background, From, Shared};
+use farreach_oracle::paging::Model;
+use farreach_oracle::since_os::carrefour::{Config, PlainCarrefour, Wrong};
+use farreach_os::{Os, What};
+use farreach_types::addr::{Asid, Vpn};
+use farreach_types::event::{Kind, Op};
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+const SHAPES: [Shape; 3] =
+    [Shape { advises: 0, ..LARGE }, Shape { advises: 0, ..SMALL }, Shape { shared: 9, advises: 15, ..SMALL }];
+const STEPS: usize = 700;
+const SEEDS: u64 = 5;
+
+/// A system and its model. Threads and walks have choices of their own.
+struct Both {
+    os: Os,
+    model: PlainCarrefour,
+    programs: Programs,
+    dice: Dice,
+    pages: u64,
+    now: u64,
+    log: Vec<String>,
+}
+
+impl Both {
+    fn new(keys: &str, config: Config, seed: u64, shape: Shape) -> Both {
+        let (programs, dice) = (Programs::new(seed, shape), Dice::new(seed ^ 0x5eed));
+        let model = PlainCarrefour::new(config);
+        Both { os: os(keys), model, programs, dice, pages: shape.pages, now: 0, log: Vec::new() }
+    }
+
+    fn compare_all(&self) {
+        self.os.check();
+        for &asid in &self.programs.live {
+            (0..self.pages).for_each(|page| compare_page(&self.os, self.model.paging(), asid, page));
+        }
+    }
+
+    fn apply(&mut self, asid: Asid, op: &Op) {
+        self.os.apply(asid, op);
+        self.model.apply(asid.0, op);
+        self.compare_all();
+    }
+
+    /// A thread begins, ends, or goes on.
+    fn thread(&mut self, asid: Asid) {
+        let thread = self.dice.below(4) as u32;
+        let ops = [Op::Switch { thread }, Op::Switch { thread }, Op::ThreadStart { thread }, Op::ThreadExit { thread }];
+        let op = self.dice.pick(&ops);
+        self.log.push(format!("at {}: {asid:?} {op:?}", self.now));
+        self.apply(asid, &op);
+    }
+
+    fn touch(&mut self, asid: Asid, page: u64, kind: Kind) {
+        let got = self.os.touch(asid, Vpn(page), kind);
+        let expected = self.model.touch(asid.0, page, kind);
+        assert_eq!(got.is_ok(), expected.is_ok(), "whether there is memory");
+        compare_page(&self.os, self.model.paging(), asid, page);
+        if self.dice.percent(60) {
+            (0..self.dice.pick(&[1, 1, 2, 4])).for_each(|_| self.walk(asid, page));
+        }
+        if self.dice.percent(5) {
+            let any = self.dice.below(self.pages);
+            self.walk(asid, any);
+        }
+    }
+
+    fn walk(&mut self, asid: Asid, page: u64) {
+        self.log.push(format!("a walk for {page:x}"));
+        self.os.walked(asid, Vpn(page));
+        self.model.walked(asid.0, page);
+        compare_counts(&self.os, &self.model);
+    }
+
+    fn pass(&mut self, time: u64) {
+        self.now += time;
+        let due = |due: u64| due.max(self.now);
+        assert_eq!(due(self.os.due()), due(self.model.due()), "when it works by itself, now {}", self.now);
+        if self.os.due() > self.now {
+            return;
+        }
+        let mut changes = Vec::new();
+        self.os.take_changes(&mut changes);
+        changes.clear();
+        self.model.stale.clear();
+        self.model.demoted.clear();
+        self.log.push(format!("at {}: it works", self.now));
+        self.model.advance(self.now);
+        self.os.advance(self.now);
+        self.os.take_changes(&mut changes);
+        for (what, expected) in [(What::Stale, &self.model.stale), (What::Demoted, &self.model.demoted)] {
+            let got = changes.iter().filter(|change| change.what == what);
+            let got: BTreeSet<(u32, u64)> =
+                got.flat_map(|change| change.pages.iter().map(|page| (change.asid.0, page.0))).collect();
+            let expected = expected.iter().flat_map(|(of, pages)| pages.clone().map(|page| (*of, page))).collect();
+            assert_eq!(got, expected, "{what:?}");
+        }
+        let others = changes.iter().filter(|change| !matches!(change.what, What::Stale | What::Demoted)).count();
+        assert_eq!(others, 0, "{changes:?}");
+        self.compare_all();
+    }
+}
+
+impl Pair for Both {
+    fn step(&mut self) {
+        let time = self.dice.pick(&[0, 0, 0, 3, 50]);
+        self.pass(time);
+        let paging = self.model.paging();
+        let (asid, acts) = self.programs.acts(|asid, page| paging.page(asid.0, page).is_some());
+        for act in acts {
+            self.pass(1);
+            if self.dice.percent(7) && self.programs.live.contains(&asid) {
+                self.thread(asid);
+            }
+            self.log.push(format!("at {}: {asid:?} {act:x?}", self.now));
+            match act {
+                Act::Op(op) => self.apply(asid, &op),
+                Act::Touch(page, kind) => self.touch(asid, page, kind),
+            }
+            compare_counts(&self.os, &self.model);
+        }
+    }
+
+    fn log(&self) -> &[String] {
+        &self.log
+    }
+}
+
+/// A system with the keys of its model.
+#[derive(Clone, Debug)]
+struct Case {
+    keys: String,
+    config: Config,
+}
+
+impl Case {
+    fn new(more: &str, config: Config) -> Case {
+        let Config { nodes, sample, period, least_samples: least, walks, faults, moved, split, hot, .. } = config;
+        let ticks = (config.fault_ticks, config.page_ticks);
+        let policy = format!(
+            "placement=carrefour,ticks_per_ms=1,carrefour_nodes={nodes},carrefour_sample={sample},\
+             carrefour_period_ms={period},carrefour_least_samples={least},carrefour_walks={walks},\
+             carrefour_faults={faults},carrefour_moved={moved},carrefour_split={split},carrefour_hot={hot},\
+             carrefour_fault_ticks={},carrefour_page_ticks={}",
+            ticks.0, ticks.1
+        );
+        Case { keys: format!("{policy},{more}"), config }
+    }
+
+    fn pairs(&self, seed: u64) -> Vec<Both> {
+        SHAPES.map(|shape| Both::new(&self.keys, self.config.clone(), seed, shape)).into()
+    }
+
+    /// The same programs on both, in which these counts rise.
+    fn agrees(&self, counted: &[&str]) {
+        let happened = |pair: &Both| {
+            let own: BTreeMap<&str, u64> = pair.model.own().into_iter().collect();
+            let counts = pair.model.paging().counts;
+            let all = counted.iter().chain(&OFTEN).map(|name| own[name]);
+            all.chain([counts.superpage_faults, counts.collapses, counts.cow_copies]).collect()
+        };
+        agree((&self.keys, SEEDS, STEPS), |seed| self.pairs(seed), happened);
+    }
+
+    /// The seeds whose programs find out that the model has another rule.
+    fn found_out(&self, config: Config) -> usize {
+        let wrong = Case { config, ..self.clone() };
+        let differs = |mut pair: Both| catch_unwind(AssertUnwindSafe(|| (0..STEPS).for_each(|_| pair.step()))).is_err();
+        (0..SEEDS).filter(|seed| wrong.pairs(*seed).into_iter().any(differs)).count()
+    }
+}
+
+const OFTEN: [&str; 5] = [
+    "carrefour_decisions",
+    "carrefour_migrated_pages",
+    "carrefour_failed_pages",
+    "walk_samples_local",
+    "walk_samples_remote",
+];
+const SPLITS: [&str; 4] =
+    ["carrefour_splits", "carrefour_hot_splits", "carrefour_interleaved_pages", "carrefour_switched_on"];
+
+fn thp(frames: Frames, orders: &[u32], by_advice_only: bool) -> huge::Config {
+    let background = Some(Background { every: 3, groups: 4, missing: 12 });
+    huge::Config { frames, orders: orders.to_vec(), from: From::Memory { by_advice_only, background }, shared: None }
+}
+
+const COLLAPSE: &str = "khugepaged=3,khugepaged_groups=4,max_ptes_none=12";
+
+fn blocks(frames: u64) -> Frames {
+    Frames::blocks(frames, |_| true, 11, false)
+}
+
+fn config(frames: u64) -> Config {
+    Config {
+        huge: thp(blocks(frames), &[4], false),
+        cores: 2,
+        nodes: 2,
+        sample: 1,
+        period: 60,
+        least_samples: 10,
+        walks: 80,
+        faults: 90,
+        moved: 15,
+        split: 5,
+        hot: 40,
+        fault_ticks: 1,
+        page_ticks: 0,
+        wrong: None,
+    }
+}
+
+/// CLP-1, CLP-2, in memory that is never full.
+#[test]
+fn clp_follows_the_plain_model() {
+    Case::new(&format!("memory=16M,thp_size=64K,{COLLAPSE}"), config(4096)).agrees(&SPLITS);
+    let often = Config { period: 25, moved: 25, split: 1, hot: 60, sample: 2, ..config(4096) };
+    Case::new(&format!("memory=16M,thp_size=64K,{COLLAPSE}"), often).agrees(&SPLITS);
+    let any = Config { moved: 0, hot: 6, least_samples: 1, ..config(4096) };
+    Case::new(&format!("memory=16M,thp_size=64K,{COLLAPSE}"), any).agrees(&["carrefour_hot_splits"]);
+}
+
+/// More nodes than two, and cores of the machine.
+#[test]
+fn clp_with_more_nodes_follows_the_plain_model() {
+    let four = Config { nodes: 4, cores: 4, ..config(4096) };
+    Case::new(&format!("memory=16M,thp_size=64K,{COLLAPSE}"), four.clone()).agrees(&SPLITS);
+    let cores = Config { cores: 8, huge: thp(blocks(4096), &[4, 2], false), sample: 3, least_samples: 3, ..four };
+    Case::new(&format!("memory=16M,thp_size=64K,mthp_sizes=16K,cores=8,{COLLAPSE}"), cores).agrees(&SPLITS);
+    let two = Config { cores: 4, huge: thp(blocks(4096), &[2], true), moved: 40, split: 10, ..config(4096) };
+    Case::new(&format!("memory=16M,thp_size=16K,thp=madvise,cores=4,{COLLAPSE}"), two).agrees(&[]);
+}
+
+/// Memory that is full, and blocks that are hard to get.
+#[test]
+fn clp_with_little_memory_follows_the_plain_model() {
+    let little = Config { huge: thp(blocks(192), &[4, 2], false), ..config(192) };
+    Case::new(&format!("memory=768K,thp_size=64K,mthp_sizes=16K,{COLLAPSE}"), little.clone()).agrees(&SPLITS);
+    let by_address = Frames::blocks(192, |_| true, 11, true);
+    let whole = Config { huge: thp(by_address, &[3], false), nodes: 4, cores: 4, moved: 2, ..little.clone() };
+    Case::new(&format!("memory=768K,address_ordered=true,thp_size=32K,{COLLAPSE}"), whole).agrees(&SPLITS[1..]);
+    let list = Config { huge: thp(Frames::list(192, |_| true), &[3], false), ..little };
+    Case::new(&format!("memory=768K,allocator=fifo,thp_size=32K,{COLLAPSE}"), list).agrees(&SPLITS);
+}
+
+/// Superpages of shared memory are split and moved, too.
+#[test]
+fn clp_with_shared_superpages_follows_the_plain_model() {
+    let shared = Some(Shared { order: 3, by_advice_only: false });
+    let huge = huge::Config { shared, ..thp(blocks(2048), &[4], false) };
+    let config = Config { huge, moved: 30, ..config(2048) };
+    let keys = format!("memory=8M,thp_size=64K,shmem_enabled=always,shmem_size=32K,{COLLAPSE}");
+    Case::new(&keys, config).agrees(&SPLITS);
+}
+
+/// With one node nothing is counted, and nothing moves.
+#[test]
+fn clp_with_one_node_is_thp() {
+    let one = Config { nodes: 1, cores: 1, ..config(4096) };
+    let case = Case::new(&format!("memory=16M,thp_size=64K,{COLLAPSE}"), one);
+    agree(
+        (&case.keys, 2, STEPS),
+        |seed| case.pairs(seed),
+        |pair| {
+            assert_eq!((pair.os.counts().policy.get("carrefour_periods"), pair.os.due()), (0, u64::MAX));
+            vec![pair.model.paging().counts.superpage_faults, pair.model.paging().counts.collapses]
+        },
+    );
+}
+
+#[test]
+fn clp_models_with_another_rule_are_found_out() {
+    let right = Config { nodes: 4, cores: 8, sample: 2, ..config(4096) };
+    let case = Case::new(&format!("memory=16M,thp_size=64K,cores=8,{COLLAPSE}"), right.clone());
+    let planted = [
+        Wrong::LowestOfEqual,
+        Wrong::HighestOfEqual,
+        Wrong::DealtInPairs,
+        Wrong::NotDealt,
+        Wrong::Collapses,
+        Wrong::HotCollapses,
+        Wrong::StaysOn,
+        Wrong::HotIfEqual,
+        Wrong::AllOfSplit,
+    ];
+    let planted = planted.map(|rule| (format!("{rule:?}"), Config { wrong: Some(rule), ..right.clone() }));
+    let keys = [
+        ("other cores", Config { cores: 4, ..right.clone() }),
+        ("another sample", Config { sample: 3, ..right.clone() }),
+        ("another period", Config { period: 61, ..right.clone() }),
+        ("more samples needed", Config { least_samples: 11, ..right.clone() }),
+        ("hot is more", Config { hot: 41, ..right.clone() }),
+        ("moving must gain more", Config { moved: 16, ..right.clone() }),
+        ("splitting must gain more", Config { split: 6, ..right.clone() }),
+        ("more walks", Config { walks: 81, ..right.clone() }),
+        ("more faults", Config { faults: 80, ..right.clone() }),
+        ("a fault takes longer", Config { fault_ticks: 2, ..right.clone() }),
+    ];
+    let keys = keys.map(|(rule, config)| (rule.to_string(), config));
+    let found: Vec<(String, usize)> =
+        planted.into_iter().chain(keys).map(|(rule, config)| (rule, case.found_out(config))).collect();
+    println!("{found:?}");
+    assert!(found.iter().all(|(_, seeds)| *seeds >= 3), "of {SEEDS}: {found:?}");
+}
