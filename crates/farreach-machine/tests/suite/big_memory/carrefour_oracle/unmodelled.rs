@@ -20,7 +20,7 @@ fn is_local(os: &mut Os, asid: Asid, page: u64) -> bool {
 #[test]
 fn clp_compaction_leaves_pages_on_their_nodes() {
     const SHAPE: Shape = Shape { pages: 320, alone: true, shared: 0, advises: 0, populates: false, ..SMALL };
-    let keys = "placement=carrefour,ticks_per_ms=1,memory=1M,thp_size=64K,khugepaged=0,compaction=direct,\
+    let keys = "placement=carrefour,ticks_per_ms=1,memory=512K,thp_size=64K,khugepaged=0,compaction=direct,\
                 carrefour_least_samples=1099511627776,carrefour_nodes=2";
     let (mut moved, mut checked) = (0, 0);
     for seed in seeds(6) {
@@ -56,7 +56,8 @@ fn clp_compaction_leaves_pages_on_their_nodes() {
                         continue;
                     };
                     let before = nodes.get(&key).copied();
-                    moved += u64::from(before.is_some_and(|(was, _)| was != frame) && !remaps);
+                    let has_moved = before.is_some_and(|(was, _)| was != frame) && !remaps;
+                    moved += u64::from(has_moved);
                     let home = match before {
                         // What mremap moved has its frame.
                         _ if remaps => frames.get(&frame).copied().unwrap_or(node),
@@ -64,7 +65,7 @@ fn clp_compaction_leaves_pages_on_their_nodes() {
                         None => node,
                     };
                     nodes.insert(key, (frame, home));
-                    if dice.percent(2) && programs.live.contains(&asid) {
+                    if (has_moved || dice.percent(2)) && programs.live.contains(&asid) {
                         assert_eq!(is_local(&mut os, asid, page), home == node, "seed {seed}, {asid:?}, page {page}");
                         checked += 1;
                     }
@@ -72,7 +73,7 @@ fn clp_compaction_leaves_pages_on_their_nodes() {
             }
         }
     }
-    assert!(moved > 200 && checked > 2000, "{moved} pages moved, {checked} were checked");
+    assert!(moved > 60 && checked > 2000, "{moved} pages moved, {checked} were checked");
 }
 
 /// OP-4: pages of files that are private move and are copied, with what else the daemon does.
