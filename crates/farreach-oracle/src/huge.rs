@@ -20,7 +20,7 @@
 //! * OS-8 Of a whole huge page, what is unmapped becomes rest while something else than rest is mapped in its place.
 //!   After an unmap or an mremap, rest without other memory in its place is unmapped.
 //! * OS-9 A superpage of shared memory stays one as long as the memory, for every region that maps all of it at an
-//!   aligned place. There is none where some page of the memory has a frame already.
+//!   aligned place, and while its frames lie in order. There is none where some page of the memory has a frame already.
 //! * OS-10 Memory that is asked for at once (MAP_POPULATE) comes page by page as at faults, which are not counted. It
 //!   ends where memory is full.
 
@@ -76,7 +76,7 @@ pub struct Background {
 /// The model.
 pub struct PlainHuge {
     config: Config,
-    paging: Paging,
+    pub(crate) paging: Paging,
     /// Frames of the pool, and those of them that are free.
     pool: BTreeSet<u64>,
     pool_free: BTreeSet<u64>,
@@ -86,6 +86,9 @@ pub struct PlainHuge {
     shared: BTreeMap<(u64, u64), u32>,
     /// How often one was mapped that was there.
     pub mapped_again: u64,
+    /// Whether faults bring in superpages, and groups wait and are collapsed.
+    pub(crate) superpages_on: bool,
+    pub(crate) collapse_on: bool,
 }
 
 impl PlainHuge {
@@ -108,6 +111,8 @@ impl PlainHuge {
             faults: 0,
             shared: BTreeMap::new(),
             mapped_again: 0,
+            superpages_on: true,
+            collapse_on: true,
         }
     }
 

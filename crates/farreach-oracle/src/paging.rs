@@ -13,7 +13,7 @@ use crate::frames::Frames;
 use crate::program::{Name, Page, Programs, Space};
 use farreach_types::event::{Kind, Op, Prot};
 use farreach_types::translation::Attr;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// The frame of pages of zeros that all processes share (LNX-4). It is none of memory.
@@ -131,13 +131,16 @@ pub struct Paging {
     busy: BTreeSet<u64>,
     /// Frames that were stored to since they were zeroed (OSC-3), in models that look at contents.
     pub stored: BTreeSet<u64>,
+    /// The node of the thread that runs, and those on which frames got their contents, in models with nodes (CLP-1).
+    pub node: u64,
+    pub nodes: BTreeMap<u64, u64>,
     pub counts: Counts,
 }
 
 impl Paging {
     pub fn new(frames: Frames, merges: bool) -> Paging {
-        let (busy, stored, counts) = Default::default();
-        Paging { programs: Programs::new(merges), frames, busy, stored, counts }
+        let (busy, stored, node, nodes, counts) = Default::default();
+        Paging { programs: Programs::new(merges), frames, busy, stored, node, nodes, counts }
     }
 
     pub fn space(&mut self, process: u32) -> &mut Space<Entry> {
@@ -159,7 +162,9 @@ impl Paging {
 
     /// Maps a page. Its frame has contents from now on.
     pub fn enter(&mut self, process: u32, page: u64, entry: Entry) {
-        self.busy.insert(entry.frame);
+        if self.busy.insert(entry.frame) {
+            self.nodes.insert(entry.frame, self.node);
+        }
         self.space(process).table.insert(page, entry);
     }
 

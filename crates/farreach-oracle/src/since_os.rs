@@ -1,7 +1,7 @@
 //! Operating systems since 2002, each as its own model: superpages in sizes that the memory is fit for ([`tps`],
 //! [`solaris`], [`windows`]), promotion that looks at use ([`ingens`], [`hawkeye`]) or reaches 1 GB ([`trident`]),
-//! pages that move together ([`ranger`]), and frames that a hash allows ([`mosaic`]). Quicksilver is with what it
-//! builds on, in `reservations`.
+//! pages that move together ([`ranger`]) or to the nodes that use them ([`carrefour`]), and frames that a hash allows
+//! ([`mosaic`]). Quicksilver is with what it builds on, in `reservations`.
 //!
 //! OP-1 to OP-4 and OS-10 hold, and OS-2 where a model says nothing else. Where the rules leave something open, for
 //! all:
@@ -15,6 +15,7 @@
 //!   due at the same time is done in the order in which the rules name it.
 //! * ON-5 What a process leaves is free after the event, and what a period leaves after it, if nothing else is said.
 
+pub mod carrefour;
 pub mod hawkeye;
 pub mod ingens;
 pub mod mosaic;

@@ -6,6 +6,7 @@ use crate::program::{Name, Page};
 use crate::superpages::group;
 use crate::system::System;
 use farreach_types::event::ThpRule;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 impl PlainHuge {
@@ -22,7 +23,7 @@ impl PlainHuge {
             // OS-9.
             let first = (known.mapping, known.index.wrapping_sub(page - group.start));
             if !known.private() {
-                if self.shared.get(&first) == Some(&order) {
+                if self.shared.get(&first) == Some(&order) && self.in_order(first, order) {
                     self.map_again(process, &group, first, order);
                     return Ok(());
                 }
@@ -54,6 +55,13 @@ impl PlainHuge {
         Ok(())
     }
 
+    /// Whether these pages of shared memory have the frames of an aligned block.
+    fn in_order(&self, (mapping, first): (u64, u64), order: u32) -> bool {
+        let frame = |at: u64| self.paging.programs.shared.get(&(mapping, first + at)).copied();
+        let Some(base) = frame(0).filter(|base| base.is_multiple_of(1 << order)) else { return false };
+        (1..1 << order).all(|at| frame(at) == Some(base + at))
+    }
+
     /// Maps a superpage of shared memory that is there.
     fn map_again(&mut self, process: u32, group: &Range<u64>, (mapping, first): (u64, u64), order: u32) {
         for (index, page) in (first..).zip(group.clone()) {
@@ -67,6 +75,9 @@ impl PlainHuge {
 
     /// The sizes that this memory may have (OS-1).
     fn sizes(&self, process: u32, page: &Page) -> Vec<u32> {
+        if !self.superpages_on {
+            return Vec::new();
+        }
         let rule = self.paging.programs.spaces[&process].thp;
         if page.shared && page.name != Name::File {
             let wanted = |of: &Shared| match rule {
@@ -131,7 +142,7 @@ impl PlainHuge {
     /// After a fault with a base page.
     fn collapse_some(&mut self, process: u32, page: u64, known: &Page) {
         let From::Memory { background: Some(background), .. } = self.config.from else { return };
-        let Some(&order) = self.config.orders.first() else { return };
+        let Some(&order) = self.config.orders.first().filter(|_| self.collapse_on) else { return };
         let group = group(page, order);
         let waits = (process, group.start);
         // OS-3.
@@ -171,13 +182,23 @@ impl PlainHuge {
         }
         let Some(base) = self.block(order) else { return true };
         mapped.iter().for_each(|(page, _)| self.paging.split(process, *page));
+        let node = self.most_common_node(&mapped);
         for (frame, page) in (base..).zip(group) {
             self.paging.enter(process, page, Entry { order, ..Entry::base(frame) });
+            self.paging.nodes.insert(frame, node);
         }
         self.paging.counts.collapses += 1;
         self.paging.counts.gathered_pages += mapped.len() as u64;
         self.paging.counts.populated_pages += missing;
         self.paging.counts.zeroed_pages += missing;
         false
+    }
+
+    /// The node of most of these pages, the lowest of equal ones.
+    fn most_common_node(&self, pages: &[(u64, Entry)]) -> u64 {
+        let mut pages_of = BTreeMap::new();
+        pages.iter().for_each(|(_, entry)| *pages_of.entry(self.paging.nodes[&entry.frame]).or_insert(0u64) += 1);
+        let most = pages_of.values().copied().max();
+        pages_of.into_iter().find(|(_, pages)| Some(*pages) == most).map_or(self.paging.node, |(node, _)| node)
     }
 }

@@ -1,5 +1,6 @@
 //! The examples of the rules by hand, and random programs for what must hold after every event.
 
+mod carrefour;
 mod hawkeye;
 mod mosaic;
 mod promoters;

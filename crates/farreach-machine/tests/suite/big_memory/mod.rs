@@ -1,6 +1,7 @@
 //! The operating-system half of big memory: ranges, eager paging, large pages, segments (RMM15, DS13), against scans of
 //! the page table.
 
+mod carrefour_oracle;
 mod compaction;
 mod eager;
 mod feedback;

@@ -3,7 +3,7 @@
 use super::programs::{Act, Programs, Shape};
 use super::world::os;
 use farreach_oracle::dice::seeds;
-use farreach_oracle::paging::{Counts, Model, ZEROS};
+use farreach_oracle::paging::{Counts, Model, Paging, ZEROS};
 use farreach_os::Os;
 use farreach_os::frames::numbers;
 use farreach_types::addr::{Asid, Vpn};
@@ -117,16 +117,7 @@ impl<M: Model> Paged<M> {
     }
 
     fn compare(&self, asid: Asid, page: u64) {
-        let got = self.os.pte(asid, Vpn(page)).map(|pte| {
-            let frame = if numbers::is_zeros(pte.pfn) { ZEROS } else { pte.pfn.0 };
-            (frame, u32::from(pte.order), pte.attr)
-        });
-        let paging = self.model.paging();
-        let expected = paging.entry(asid.0, page).map(|entry| {
-            let prot = paging.page(asid.0, page).expect("what has an entry is mapped").prot;
-            (entry.frame, entry.order, entry.attr(prot))
-        });
-        assert_eq!(got, expected, "{asid:?} {page:#x}");
+        compare_page(&self.os, self.model.paging(), asid, page);
         (self.more)(&self.os, &self.model, asid, page);
     }
 }
@@ -146,16 +137,34 @@ impl<M: Model> Pair for Paged<M> {
                 Act::Op(op) => self.apply(asid, &op),
                 Act::Touch(page, kind) => self.touch(asid, page, kind),
             }
-            assert_eq!(counts(&self.os), self.model.paging().counts);
-            let own = self.os.counts().policy;
-            self.model.own().into_iter().for_each(|(name, count)| assert_eq!(own.get(name), count, "{name}"));
-            assert_eq!(self.os.frames().free, Some(self.model.paging().frames.free()), "free frames");
+            compare_counts(&self.os, &self.model);
         }
     }
 
     fn log(&self) -> &[String] {
         &self.log
     }
+}
+
+/// The entry of a page in both.
+pub fn compare_page(os: &Os, paging: &Paging, asid: Asid, page: u64) {
+    let got = os.pte(asid, Vpn(page)).map(|pte| {
+        let frame = if numbers::is_zeros(pte.pfn) { ZEROS } else { pte.pfn.0 };
+        (frame, u32::from(pte.order), pte.attr)
+    });
+    let expected = paging.entry(asid.0, page).map(|entry| {
+        let prot = paging.page(asid.0, page).expect("what has an entry is mapped").prot;
+        (entry.frame, entry.order, entry.attr(prot))
+    });
+    assert_eq!(got, expected, "{asid:?} {page:#x}");
+}
+
+/// What both counted.
+pub fn compare_counts(os: &Os, model: &impl Model) {
+    assert_eq!(counts(os), model.paging().counts);
+    let own = os.counts().policy;
+    model.own().into_iter().for_each(|(name, count)| assert_eq!(own.get(name), count, "{name}"));
+    assert_eq!(os.frames().free, Some(model.paging().frames.free()), "free frames");
 }
 
 /// What the models of paging count.
