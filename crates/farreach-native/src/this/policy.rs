@@ -33,6 +33,9 @@ fn with_policy(name: &str, overrides: &str, thp: Option<&Thp>) -> String {
     if thp.is_some_and(|thp| thp.zero_page == Some(false)) {
         keys += ",huge_zero_page=false";
     }
+    // Other programs run here, so khugepaged has processes on its list, and sleeps on when one comes.
+    let sleep = thp.and_then(|thp| thp.khugepaged.iter().find(|(name, _)| name == "scan_sleep_millisecs"));
+    keys += &format!(",first_sleep_ms={}", sleep.map_or(10_000, |(_, milliseconds)| *milliseconds));
     let words = overrides.split(',').map(|word| if word.trim() == PLACEMENT { &keys } else { word });
     format!("{name}:{}", words.collect::<Vec<_>>().join(","))
 }
@@ -137,10 +140,14 @@ mod tests {
     fn this_stands_for_the_keys() {
         let always = thp("always", &[(64, "never"), (2048, "inherit")]);
         let keys = with_policy("ds13/4k", "l2=none,placement=this,seed=1", Some(&always));
-        assert_eq!(keys, "ds13/4k:l2=none,placement=linux,thp=always,zero_page=true,seed=1");
-        let memory = Thp { zero_page: Some(false), ..always };
+        assert_eq!(keys, "ds13/4k:l2=none,placement=linux,thp=always,zero_page=true,first_sleep_ms=10000,seed=1");
+        let khugepaged = vec![("scan_sleep_millisecs".to_owned(), 500)];
+        let memory = Thp { zero_page: Some(false), khugepaged, ..always };
         let keys = with_policy("ds13/4k", "placement=this", Some(&memory));
-        assert_eq!(keys, "ds13/4k:placement=linux,thp=always,zero_page=true,huge_zero_page=false");
+        assert_eq!(
+            keys,
+            "ds13/4k:placement=linux,thp=always,scan_sleep_ms=500,zero_page=true,huge_zero_page=false,first_sleep_ms=500"
+        );
         assert_eq!(expanded("ds13/4k:placement=thp"), "ds13/4k:placement=thp");
         let here = expanded("ds13/4k:placement=this");
         assert!(here.starts_with("ds13/4k:placement=linux,thp="), "{here}");

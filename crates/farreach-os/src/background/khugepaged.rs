@@ -21,6 +21,8 @@ pub(crate) struct Settings {
     pub alloc_sleep: u64,
     /// Larger superpages that are tried first, where they fit (TRI-2).
     pub large: Option<Collapse>,
+    /// From the moment when a process enters, and there was none, to the next wake.
+    pub first: u64,
 }
 
 /// See the module.
@@ -39,10 +41,10 @@ impl Khugepaged {
         Khugepaged { settings, ring: Ring::default(), due: u64::MAX, wakes: 0, work: Work::default(), large: 0 }
     }
 
-    fn enter(&mut self, asid: Asid) {
+    fn enter(&mut self, os: &Os, asid: Asid) {
         // Without a process it sleeps until one comes; otherwise it sleeps on.
         if self.ring.enter(asid) && self.due == u64::MAX {
-            self.due = 0;
+            self.due = if self.settings.first == 0 { 0 } else { os.time_of_event.saturating_add(self.settings.first) };
         }
     }
 
@@ -104,14 +106,14 @@ impl Daemon for Khugepaged {
     /// LNX-11: a process enters at its first fault in a group that could be a superpage.
     fn faulted(&mut self, os: &Os, asid: Asid, vpn: Vpn, region: &Region) {
         if !self.ring.has(asid) && self.settings.collapse.is_candidate(os, asid, vpn, region) {
-            self.enter(asid);
+            self.enter(os, asid);
         }
     }
 
     /// LNX-11: or when memory is advised that has room for a superpage.
     fn advised(&mut self, os: &Os, asid: Asid, region: &Region) {
         if self.settings.collapse.has_room(os, asid, region) {
-            self.enter(asid);
+            self.enter(os, asid);
         }
     }
 

@@ -359,3 +359,19 @@ fn faults_are_those_of_thp() {
     assert_eq!(now, run("thp", "khugepaged=0"));
     assert!(now.superpage_faults >= 3 && now.demotions > 0);
 }
+
+/// LNX-11: where no process was on the list, khugepaged wakes at once, or sleeps first as on a machine with others.
+#[test]
+fn lnx_11_the_first_wake_may_be_later() {
+    for (text, due) in [("", 0), ("first_sleep_ms=70", 70)] {
+        let mut os = linux(&format!("memory=16M,thp_size=64K,mthp_always=none,scan_sleep_ms=40,{text}"));
+        map(&mut os, 0, 8);
+        store(&mut os, 0);
+        assert_eq!(os.due(), u64::MAX, "no superpage has room");
+        map(&mut os, 8, 24);
+        store(&mut os, 1);
+        assert_eq!(os.due(), due);
+        os.advance(due);
+        assert_eq!((counts(&os, ["khugepaged_wakes"]), os.due(), os.counts().collapses), ([1], due + 40, 1));
+    }
+}

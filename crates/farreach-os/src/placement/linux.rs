@@ -68,6 +68,13 @@ pub(super) const ALLOC_SLEEP: Key = Key {
     allowed: Allowed::Int { min: 1, max: 1 << 40 },
     about: "milliseconds that khugepaged sleeps when there was no block",
 };
+const FIRST: Key = Key {
+    name: "first_sleep_ms",
+    default: "0",
+    allowed: Allowed::Int { min: 0, max: 1 << 40 },
+    about: "milliseconds from the moment when a process enters khugepaged's list to the next wake, where there was none \
+            on it; 0: it wakes at once, as where no other program runs",
+};
 pub(super) const COMPACTS: Key = Key {
     name: "khugepaged_defrag",
     default: "true",
@@ -132,6 +139,7 @@ pub const LINUX: PlacementKind = PlacementKind {
         &PAGES,
         &SLEEP,
         &ALLOC_SLEEP,
+        &FIRST,
         &COMPACTS,
         &NONE,
         &SHARED,
@@ -206,6 +214,7 @@ pub(super) fn settings(params: &Params, order: u8) -> Settings {
         sleep: ms(&SLEEP),
         alloc_sleep: ms(&ALLOC_SLEEP),
         large: None,
+        first: 0,
     }
 }
 
@@ -247,7 +256,10 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     };
     let effort = efforts(params);
     let works = params.int(PAGES.name) > 0 && advised.contains(&largest);
-    let khugepaged = works.then(|| Khugepaged::new(settings(params, largest)));
+    let khugepaged = works.then(|| {
+        let first = params.int(FIRST.name).saturating_mul(params.int(TICKS_PER_MS.name));
+        Khugepaged::new(Settings { first, ..settings(params, largest) })
+    });
     let (shared_always, deferred) = (params.text(SHMEM.name) == "always", params.text(SPLIT.name) == "pressure");
     let shrinks = (deferred && params.flag(UNDERUSED.name))
         .then(|| Underused { order: largest.into(), zeros: params.int(NONE.name) });
