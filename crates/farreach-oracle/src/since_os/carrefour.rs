@@ -130,6 +130,11 @@ impl Model for PlainCarrefour {
         self.huge.refer(process, page, kind)
     }
 
+    /// It has no A, and what the kernel stores is no sample.
+    fn reached(&mut self, process: u32, page: u64) {
+        let _ = (process, page);
+    }
+
     /// ON-93.
     fn walked(&mut self, process: u32, page: u64) {
         self.walks += 1;

@@ -45,7 +45,8 @@ impl Both {
 
     fn apply(&mut self, asid: Asid, op: &Op) {
         self.os.apply(asid, op);
-        self.model.apply(asid.0, op);
+        let served = self.model.event(asid.0, op).is_ok();
+        assert_eq!(self.os.take_unserved().is_none(), served, "whether there is memory");
         self.compare_all();
     }
 
