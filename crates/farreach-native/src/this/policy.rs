@@ -58,8 +58,8 @@ fn sizes(thp: &Thp) -> Vec<(u64, String)> {
     all
 }
 
-/// The keys that simulate these settings, but for pages of zeros, which need a stream that tells what the kernel stores,
-/// as far as they are not the defaults of the policy (LNX-1, LNX-5, LNX-10).
+/// The keys that simulate these settings, but for pages of zeros, which need a stream that tells what the kernel
+/// stores, as far as they are not the defaults of the policy (LNX-1, LNX-5, LNX-10).
 pub fn policy(thp: Option<&Thp>) -> String {
     let nothing = Thp { enabled: Some("never".into()), ..Thp::default() };
     let thp = thp.unwrap_or(&nothing);
@@ -146,7 +146,8 @@ mod tests {
         let keys = with_policy("ds13/4k", "placement=this", Some(&memory));
         assert_eq!(
             keys,
-            "ds13/4k:placement=linux,thp=always,scan_sleep_ms=500,zero_page=true,huge_zero_page=false,first_sleep_ms=500"
+            "ds13/4k:placement=linux,thp=always,scan_sleep_ms=500,zero_page=true,huge_zero_page=false,\
+             first_sleep_ms=500"
         );
         assert_eq!(expanded("ds13/4k:placement=thp"), "ds13/4k:placement=thp");
         let here = expanded("ds13/4k:placement=this");

@@ -3,8 +3,8 @@
 //! zeros themselves is not known.
 //!
 //! Where the rules are silent: it works as soon as memory is short, before anything else that is due, and looks again
-//! after each event, fault and round of promotion. Where nothing measures the overhead of a process, they come by number.
-//! A page that another process shares stays. After each superpage it looks whether enough is free.
+//! after each event, fault and round of promotion. Where nothing measures the overhead of a process, they come by
+//! number. A page that another process shares stays. After each superpage it looks whether enough is free.
 
 use crate::os::Os;
 use farreach_types::addr::{Asid, Vpn, VpnRange};

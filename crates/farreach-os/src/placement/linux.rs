@@ -72,8 +72,8 @@ const FIRST: Key = Key {
     name: "first_sleep_ms",
     default: "0",
     allowed: Allowed::Int { min: 0, max: 1 << 40 },
-    about: "milliseconds from the moment when a process enters khugepaged's list to the next wake, where there was none \
-            on it; 0: it wakes at once, as where no other program runs",
+    about: "milliseconds from the moment when a process enters khugepaged's list to the next wake, where there was \
+            none on it; 0: it wakes at once, as where no other program runs",
 };
 pub(super) const COMPACTS: Key = Key {
     name: "khugepaged_defrag",

@@ -11,8 +11,8 @@ const HUGE: u64 = 2 << 20;
 /// random.
 const TOP: u64 = AREA + 0x7fff_f7ff_f000;
 
-/// What the kernel maps above all else but the interpreter of a program: vvar, its clocks and vdso, eight pages in Linux
-/// 6.18. Recordings do not have them.
+/// What the kernel maps above all else but the interpreter of a program: vvar, its clocks and vdso, eight pages in
+/// Linux 6.18. Recordings do not have them.
 const KERNEL: u64 = 8 * PAGE;
 
 /// How new mappings are placed.

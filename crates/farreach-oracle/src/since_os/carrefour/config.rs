@@ -29,7 +29,7 @@ pub struct Config {
 /// Rules that are not those of the policy, to show that a comparison finds them out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wrong {
-    /// Of equal nodes the lowest, whatever the home is.
+    /// Of equal nodes the lowest, also if another is the home.
     LowestOfEqual,
     /// Of equal nodes the highest if the home is none of them.
     HighestOfEqual,
