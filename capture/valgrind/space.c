@@ -247,8 +247,12 @@ void space_emptied(Addr start, SizeT len)
 
 void space_kernel_stored(Addr start, SizeT len)
 {
-   if (len && ring_is_open())
-      emit_record(FR_KERNEL_STORE, 2, start, len, 0, 0);
+   while (len && ring_is_open()) {
+      SizeT part = len < FR_STORE_BYTES ? len : FR_STORE_BYTES;
+      emit_record(FR_KERNEL_STORE, 2, start, part, 0, 0);
+      start += part;
+      len -= part;
+   }
 }
 
 /* The core looks up the segment that mremap is to move and does not expect that there may be none. */

@@ -39,6 +39,7 @@
 #define FR_CHUNK_WORDS  32768
 #define FR_BLOCK_INSTRS 512   /* most instructions in a block */
 #define FR_SPREAD       128   /* most bytes from the first to the last that references of one address word touch */
+#define FR_STORE_BYTES  2147483648 /* most bytes in FR_KERNEL_STORE */
 #define FR_RING_HEAD    4096  /* bytes before the first chunk */
 #define FR_ORDER        65536 /* more than all chunks of all processes that can be alive */
 

@@ -266,13 +266,7 @@ impl Decoder {
                 };
                 Op::Advise { start, len, advice }
             }
-            record::KERNEL_STORE => {
-                let (start, len) = (p.at(0)?, p.at(1)?);
-                if len == 0 || start.checked_add(len).is_none() {
-                    return Err(format!("the kernel stored {len} bytes at {start:#x}"));
-                }
-                Op::KernelStore { start, len }
-            }
+            record::KERNEL_STORE => Op::kernel_store(p.at(0)?, p.at(1)?)?,
             record::THP => Op::Thp(match p.at(0)? {
                 0 => ThpRule::System,
                 1 => ThpRule::Never,

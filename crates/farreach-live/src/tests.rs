@@ -2,7 +2,7 @@
 
 use farreach_types::addr::{Asid, GUEST_ADDRESS_BITS};
 use farreach_types::counts::LimitKind;
-use farreach_types::event::{Access, Backing, Batch, Blocks, Item, Kind, MAX_SPREAD, OP_BIT, Op};
+use farreach_types::event::{Access, Backing, Batch, Blocks, Item, Kind, MAX_KERNEL_STORE, MAX_SPREAD, OP_BIT, Op};
 
 use super::counts::Counts;
 use super::decode::{Decoded, Decoder, Notice};
@@ -89,6 +89,7 @@ fn layout_is_that_of_stream_h() {
         ("FR_SPREAD", u64::from(MAX_SPREAD)),
         ("FR_RING_HEAD", layout::RING_HEAD as u64),
         ("FR_ORDER", layout::ORDER),
+        ("FR_STORE_BYTES", MAX_KERNEL_STORE),
         ("FR_ADDRESS_BITS", u64::from(GUEST_ADDRESS_BITS)),
     ] {
         let line = header.lines().find(|l| l.starts_with(&format!("#define {name} "))).expect(name);

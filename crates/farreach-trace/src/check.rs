@@ -434,7 +434,7 @@ impl Checker {
             }
             Op::Protect { start, len, .. } => range("a Protect", *start, *len, true)?,
             Op::Advise { start, len, .. } => range("an Advise", *start, *len, true)?,
-            Op::KernelStore { start, len } => bytes(*start, *len)?,
+            Op::KernelStore { start, len } => _ = Op::kernel_store(*start, *len)?,
             Op::Guest(Guest::Name(name)) => self.spaces[at].space.program = Arc::clone(name),
             Op::Boundary(_) => return Err("a boundary of parts of a run, which is nothing of a program".into()),
             Op::Thp(_) | Op::Guest(_) => {}
@@ -474,15 +474,6 @@ fn range(what: &str, start: u64, len: u64, may_be_empty: bool) -> std::result::R
     match start.checked_add(len) {
         Some(_) => Ok(()),
         None => Err(format!("{what} has start {start:#x} and length {len:#x}, which reach past 2^64")),
-    }
-}
-
-/// Bytes of a page or a part of one that the kernel stored to.
-fn bytes(start: u64, len: u64) -> std::result::Result<(), String> {
-    match (len, start.checked_add(len)) {
-        (0, _) => Err(format!("a KernelStore at {start:#x} has no length")),
-        (_, None) => Err(format!("a KernelStore has start {start:#x} and length {len:#x}, which reach past 2^64")),
-        _ => Ok(()),
     }
 }
 

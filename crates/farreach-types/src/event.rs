@@ -23,7 +23,7 @@ mod op;
 pub use blocks::{Blocks, Broken, MAX_BLOCKS, StreamError, addresses};
 pub use by_id::ById;
 pub use guest::{Arch, Guest, Invalidate, MOST_PROCESSORS, Register};
-pub use op::{Advice, Backing, Boundary, End, Mapping, Op, Prot, ThpRule};
+pub use op::{Advice, Backing, Boundary, End, MAX_KERNEL_STORE, Mapping, Op, Prot, ThpRule};
 
 use crate::Error;
 use crate::addr::Asid;

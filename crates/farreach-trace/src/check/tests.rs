@@ -158,7 +158,7 @@ fn what_is_right_passes() {
 #[test]
 fn each_rule_is_held() {
     let thread = |t| Op::ThreadStart { thread: t };
-    let cases: [(&str, &[Given]); 14] = [
+    let cases: [(&str, &[Given]); 15] = [
         ("no Start", &[(0, &[start()]), (1, &[])]),
         ("after its End", &[(0, &[start()]), (0, &[Op::End(End::Lost)]), (0, &[])]),
         ("was there before", &[(0, &[start(), Op::Fork { child: Asid(0) }])]),
@@ -166,8 +166,9 @@ fn each_rule_is_held() {
         ("behind other", &[(0, &[]), (1, &[start()])]),
         ("multiples", &[(0, &[map(0x1001, 0x1000)])]),
         ("multiples", &[(0, &[Op::Unmap { start: 0, len: 1 }])]),
-        ("has no length", &[(0, &[Op::KernelStore { start: 8, len: 0 }])]),
-        ("reach past 2^64", &[(0, &[Op::KernelStore { start: 8, len: u64::MAX - 7 }])]),
+        ("stores 0 bytes", &[(0, &[Op::KernelStore { start: 8, len: 0 }])]),
+        ("1 to 2147483648 are", &[(0, &[Op::KernelStore { start: 8, len: (1 << 31) + 1 }])]),
+        ("which reach past 2^64", &[(0, &[Op::KernelStore { start: u64::MAX - 7, len: 8 }])]),
         ("no length", &[(0, &[map(0x1000, 0)])]),
         ("past 2^64", &[(0, &[map(u64::MAX - 4095, 4096)])]),
         ("does not run", &[(0, &[thread(1), Op::Switch { thread: 2 }])]),

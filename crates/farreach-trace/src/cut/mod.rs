@@ -1,8 +1,8 @@
 //! Pieces of runs: a stream without what comes before a place, or behind a number of instructions, with boundaries
 //! where a warm-up or a phase ends.
 //!
-//! * What is left out are executions of blocks. Events stay: processes start, fork and end, memory is mapped, code is
-//!   defined. So a page that was touched only in what was left out was never touched.
+//! * What is left out are executions of blocks, and stores of the kernel. Other events stay: processes start, fork and
+//!   end, memory is mapped, code is defined. So a page that was touched only in what was left out was never touched.
 //! * A place is where the program executes an address or a function for the first time, or the pieces between marks
 //!   that it executes ([`Place`]). What is counted is counted from there on: first [`Piece::skip`], which is left out,
 //!   then [`Piece::warmup`], behind which [`Boundary::Counted`] stands, then [`Piece::limit`], at which the stream
@@ -188,6 +188,11 @@ impl Cutter {
         self.open && matches!(self.gates, Gates::None) && self.stage == Stage::Count && self.until == u64::MAX
     }
 
+    /// What is executed now is left out.
+    fn leaves_out(&self) -> bool {
+        !self.open || self.stage == Stage::Skip
+    }
+
     /// The part of a batch that stays.
     ///
     /// # Errors
@@ -220,6 +225,7 @@ impl Cutter {
                 let op = out.ops.get(index).ok_or_else(|| broken(format!("event {index} of {}", out.ops.len())))?;
                 self.op(asid, op).map_err(broken)?;
                 match self.renamed(op) {
+                    _ if matches!(op, Op::KernelStore { .. }) && self.leaves_out() => {}
                     Some(op) => out.push_op(op),
                     None => out.pass(at..at + 1),
                 }

@@ -135,7 +135,7 @@ impl OpState {
                 };
                 Op::Advise { start, len, advice }
             }
-            KERNEL_STORE => Op::KernelStore { start: c.varint()?, len: c.varint()? },
+            KERNEL_STORE => Op::kernel_store(c.varint()?, c.varint()?)?,
             PAGES => Op::Pages,
             SAMPLES => Op::Samples,
             CODE => self.take_code(c)?,

@@ -413,6 +413,30 @@ fn a_cut_block_keeps_its_code() {
     assert_eq!(code, [&[4, 5, 6, 7, 8, 9, 10, 11][..], &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9][..]]);
 }
 
+/// What the kernel stores in what is left out never was, as what the program touches there.
+#[test]
+fn stores_of_the_kernel_are_left_out_with_what_is_executed() {
+    let mut batch = Batch::new(Asid(0));
+    let instrs = (0..6).map(|i| Instr { pc: 0x1000 + 2 * i, len: 2 }).collect();
+    batch.push_op(Op::Define { id: 7, block: Arc::new(Block { instrs, refs: Box::default() }) });
+    for start in 0..3 {
+        batch.push_op(Op::KernelStore { start, len: 1 });
+        batch.push_block(7, &[]);
+    }
+    let stays = |piece: Piece| -> Vec<u64> {
+        let left = steps(&drain(Cut::new(source(std::slice::from_ref(&batch)), piece)));
+        let start = |(_, step): &(Asid, Step)| match step {
+            Step::Op(Op::KernelStore { start, .. }) => Some(*start),
+            _ => None,
+        };
+        left.iter().filter_map(start).collect()
+    };
+    let skip = |skip| Piece { skip, ..Piece::default() };
+    assert_eq!([stays(skip(5)), stays(skip(6)), stays(skip(7))], [vec![1, 2], vec![1, 2], vec![2]]);
+    assert_eq!(stays(Piece { warmup: 12, ..Piece::default() }), [0, 1, 2]);
+    assert_eq!(stays(Piece { from: Some(Place::Address(0x1004)), ..Piece::default() }), [1, 2]);
+}
+
 /// The plain merge: from each source in turn what the model leaves of a slice, under other numbers.
 fn merged(sources: &[Vec<Batch>], slice: u64) -> Vec<(Asid, Step)> {
     let piece = Piece { every: Some(slice), ..Piece::default() };

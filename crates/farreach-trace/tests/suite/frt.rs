@@ -129,7 +129,7 @@ fn every_op() -> Vec<Op> {
         Op::Remap { old_start: 1, old_len: 2, new_start: u64::MAX, new_len: 4 },
         Op::Protect { start: 1, len: 2, prot: Prot::NONE },
         Op::KernelStore { start: 0x7fff_ffff_f123, len: 1 },
-        Op::KernelStore { start: 0x7fff_ffff_f123, len: u64::MAX },
+        Op::KernelStore { start: 0x7fff_ffff_f123, len: 1 << 31 },
         Op::ThreadStart { thread: 3 },
         Op::Switch { thread: 3 },
         Op::ThreadExit { thread: u32::MAX },

@@ -5,6 +5,9 @@ use crate::addr::Asid;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+/// Most bytes of one [`Op::KernelStore`]: a system call transfers fewer.
+pub const MAX_KERNEL_STORE: u64 = 1 << 31;
+
 /// Protection of a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Prot {
@@ -193,7 +196,7 @@ pub enum Op {
     KernelStore {
         /// First byte.
         start: u64,
-        /// Bytes, not 0.
+        /// Bytes: not 0, and at most [`MAX_KERNEL_STORE`].
         len: u64,
     },
     /// prctl(PR_SET_THP_DISABLE), and at the start of a program what it has from its parent.
@@ -223,6 +226,17 @@ pub enum Op {
 }
 
 impl Op {
+    /// A store of the kernel. The error says what is wrong with its bytes.
+    pub fn kernel_store(start: u64, len: u64) -> Result<Op, String> {
+        if len == 0 || len > MAX_KERNEL_STORE {
+            return Err(format!("the kernel stores {len} bytes at {start:#x}; 1 to {MAX_KERNEL_STORE} are possible"));
+        }
+        match start.checked_add(len) {
+            Some(_) => Ok(Op::KernelStore { start, len }),
+            None => Err(format!("the kernel stores {len} bytes at {start:#x}, which reach past 2^64")),
+        }
+    }
+
     /// Whether it says what the stream is, and nothing of a program.
     pub fn is_mark(&self) -> bool {
         matches!(self, Op::Pages | Op::Samples)

@@ -208,8 +208,8 @@ fn pgc_4_folios_are_aligned_blocks_of_frames() {
 #[test]
 fn keys_without_readahead_are_refused() {
     for (text, said) in [
-        ("exec_folio=64K", "exec_folio is not allowed without readahead"),
-        ("file_miss=ahead", "file_miss is not allowed without readahead"),
+        ("exec_folio=64K", "exec_folio = 64K is not allowed with readahead = off"),
+        ("file_miss=ahead", "file_miss = ahead is not allowed with readahead = off"),
         ("shmem_always=64K,shmem_advise=64K", "shmem_advise is not allowed: a size has one mode"),
         ("shmem_enabled=always,shmem_advise=2M", "shmem_size is not allowed: a size has one mode"),
     ] {

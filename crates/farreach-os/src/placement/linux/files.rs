@@ -2,6 +2,7 @@
 
 use super::super::thp::{SHMEM, SHMEM_SIZE, order};
 use crate::page_cache::{Entries, Files, Limits, PageCache, SharedSize, SharedSizes};
+use farreach_types::addr::Bytes;
 use farreach_types::params::{Allowed, Key, PAGE_SIZE, Params};
 
 pub(super) const AROUND: Key = Key {
@@ -67,9 +68,13 @@ pub(super) fn page_cache(params: &Params, leaf: u8, contpte: u32) -> Result<Page
 
 fn files(params: &Params, leaf: u8) -> Result<Option<Files>, String> {
     let Some(window) = params.size(READAHEAD.name) else {
-        for key in [&EXEC, &MISS] {
-            if !key.is_default(&params.as_json()[key.name]) {
-                return Err(format!("{} is not allowed without {}", key.name, READAHEAD.name));
+        let exec = Bytes(params.int(EXEC.name)).to_string();
+        for (key, given) in [(&EXEC, exec.as_str()), (&MISS, params.text(MISS.name))] {
+            if given != key.default {
+                return Err(format!(
+                    "{} = {given} is not allowed with {1} = off: {1} must be a size such as 128K",
+                    key.name, READAHEAD.name
+                ));
             }
         }
         return Ok(None);
