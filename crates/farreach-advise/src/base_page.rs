@@ -22,7 +22,7 @@ pub fn change(system: &System, program: &Program, machine: &MachineSpec) -> Resu
     }
     // Its huge pages have 512 MB.
     let mode = if program.thp_disabled { "never".into() } else { mode(system.thp.as_ref()) };
-    let keys = format!("placement=thp,khugepaged=0,thp={mode},thp_size=512M,page_size=64K");
+    let keys = format!("placement=linux,pages_to_scan=0,thp={mode},thp_size=512M,page_size=64K");
     Ok(Some(Change {
         name: "kernel-64k".into(),
         words: "kernel with pages of 64K".into(),
@@ -53,7 +53,7 @@ mod tests {
             let program = Program { thp_disabled: true, ..Program::default() };
             change(&System::default(), &program, &spec).unwrap().map(|change| change.keys)
         };
-        let keys = "placement=thp,khugepaged=0,thp=never,thp_size=512M,page_size=64K";
+        let keys = "placement=linux,pages_to_scan=0,thp=never,thp_size=512M,page_size=64K";
         for arm in ["today/neoverse-n1", "today/neoverse-v1", "today/neoverse-v2", "today/neoverse-v3"] {
             assert_eq!(of(arm).as_deref(), Some(keys));
             assert!(MachineSpec::parse(&format!("{arm}:{keys}"), 0).is_ok());

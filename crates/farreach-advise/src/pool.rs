@@ -100,13 +100,13 @@ fn keys(thp: Option<&Thp>, disabled: bool, page: u64) -> String {
     let mode = if mode(thp) == "always" && !disabled { "always" } else { "madvise" };
     let size = Bytes(page);
     let mut keys =
-        format!("placement=thp,khugepaged=0,thp={mode},thp_size={size},shmem_enabled=advise,shmem_size={size}");
+        format!("placement=linux,pages_to_scan=0,thp={mode},thp_size={size},shmem_enabled=advise,shmem_size={size}");
     if page > M2 {
         // Linux finds such pages for a pool without its buddy allocator, whose blocks are smaller.
         keys += &format!(",max_order={}", (page >> 12).ilog2() + 1);
     }
     if page > M2 && mode == "always" {
-        keys += &format!(",mthp_sizes={}", Bytes(M2));
+        keys += &format!(",mthp_inherit={}", Bytes(M2));
     }
     keys
 }
@@ -209,14 +209,14 @@ mod tests {
         let of = |mode: &str, disabled, page| {
             keys(Some(&Thp { enabled: Some(mode.into()), ..Thp::default() }), disabled, page)
         };
-        let start = "placement=thp,khugepaged=0";
+        let start = "placement=linux,pages_to_scan=0";
         assert_eq!(
             of("never", false, M2),
             format!("{start},thp=madvise,thp_size=2M,shmem_enabled=advise,shmem_size=2M")
         );
         assert_eq!(
             of("always", false, G1),
-            format!("{start},thp=always,thp_size=1G,shmem_enabled=advise,shmem_size=1G,max_order=19,mthp_sizes=2M")
+            format!("{start},thp=always,thp_size=1G,shmem_enabled=advise,shmem_size=1G,max_order=19,mthp_inherit=2M")
         );
         assert!(of("always", true, M2).contains("thp=madvise"), "it switches them off for itself");
         assert_eq!(mode(None), "never");

@@ -194,6 +194,14 @@ fn whole_counts(scaled: Value) -> TlbCounts {
     counts.load_misses = counts.data_misses - counts.store_misses;
     counts.subblock_misses = counts.subblock_misses.min(counts.misses);
     counts.tag_misses = counts.misses - counts.subblock_misses;
+    // Walks by distance are some of all.
+    let mut many = counts.walk_distances.total().saturating_sub(counts.misses);
+    for class in 0..counts.walk_distances.classes().len() {
+        let count = counts.walk_distances.class(class);
+        let less = many.min(*count);
+        *count -= less;
+        many -= less;
+    }
     counts
 }
 

@@ -50,6 +50,9 @@ const FRAMES: u64 = 1 << 16;
 /// A file of 16 MB is read from its start to its end (H-OS-14).
 pub const FILE_IN_ORDER: &str = "micro/file-in-order";
 
+/// 8 MB are mapped, stored to once a page and unmapped, eight times (H-OS-4).
+pub const USED_ONCE: &str = "micro/each-page-once";
+
 /// First page of what is mapped: where the address is a multiple of 1 GB.
 const BASE: u64 = 1 << 22;
 
@@ -58,6 +61,7 @@ pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
     let batches = match name {
         FEW_DIRTY => vec![few_dirty()],
         FILE_IN_ORDER => vec![file_in_order()],
+        USED_ONCE => vec![used_once()],
         MOSTLY_ZEROS => vec![mostly_zeros()],
         SPARSE_GROUPS => vec![sparse_groups()],
         HOT_HIGH => vec![hot(120)],
@@ -110,6 +114,17 @@ fn file_in_order() -> Batch {
     let pages = 4096;
     p.map(BASE, pages, Backing::File { path: "/data/file".into(), offset: 0 });
     p.load(BASE..BASE + pages);
+    p.ended()
+}
+
+fn used_once() -> Batch {
+    let mut p = Pages::new(0);
+    let pages = 2048;
+    for _ in 0..8 {
+        p.map(BASE, pages, Backing::Anonymous);
+        p.store(BASE..BASE + pages);
+        p.op(Op::Unmap { start: BASE << BASE_SHIFT, len: pages << BASE_SHIFT });
+    }
     p.ended()
 }
 

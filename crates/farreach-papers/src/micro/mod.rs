@@ -12,7 +12,7 @@ pub use few_pages::{ANOMALY, ATTRIBUTE, HALF_FILE, HOLE, OBJECT_60K, OBJECT_64K,
 pub use large_memory::{ARENAS, FORK, PROTECT, RANGES, SCATTERED, SPARSE, TINY, TURNS};
 pub use memory::{
     EQUALS, FEW_DIRTY, FILE_IN_ORDER, FILL, GIGABYTE, HOT_HIGH, HOT_LOW, MANY, MOSTLY_ZEROS, SPARSE_GROUPS,
-    STREAM_BESIDE, WIDE,
+    STREAM_BESIDE, USED_ONCE, WIDE,
 };
 pub use snapshots::SNAPSHOTS;
 
@@ -63,6 +63,7 @@ mod tests {
                 MOSTLY_ZEROS,
                 SPARSE_GROUPS,
                 STREAM_BESIDE,
+                USED_ONCE,
                 WIDE,
             ])
         {

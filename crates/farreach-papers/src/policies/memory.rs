@@ -3,7 +3,7 @@
 use super::price::Work;
 use crate::micro::{
     EQUALS, FEW_DIRTY, FILL, GIGABYTE, HALVES, HOT_HIGH, HOT_LOW, MANY, MOSTLY_ZEROS, SPARSE_GROUPS, STREAM_BESIDE,
-    WIDE,
+    USED_ONCE, WIDE,
 };
 use crate::results::{Request, Results, Set, grid};
 use crate::since::{few, share};
@@ -88,6 +88,8 @@ pub(crate) const HOLES: [[&str; 2]; 3] = [
     ],
 ];
 
+/// Base pages, and reservations of four sizes, which a population map keeps.
+pub(crate) const KEPT: [&str; 2] = [RESERVED[0], RESERVED[ALL]];
 /// Stores to clean superpages of files: they modify all of it, or split it.
 pub(crate) const DIRTY: [&str; 2] = [
     reserved!("navarro,nav_sizes=1+8+64+512,nav_dirty_rule=off"),
@@ -152,8 +154,9 @@ pub(crate) const ON_NODES: [&str; 3] = [
 ];
 
 /// Programs made by hand, and what each runs on.
-const BY_HAND: [(&str, &[&str]); 11] = [
+const BY_HAND: [(&str, &[&str]); 12] = [
     (FEW_DIRTY, &DIRTY),
+    (USED_ONCE, &KEPT),
     (MOSTLY_ZEROS, &SHRINKERS),
     (HOT_HIGH, &FINDERS),
     (HOT_LOW, &FINDERS),

@@ -5,7 +5,7 @@ pub(crate) mod cores;
 pub(crate) mod files;
 pub(crate) mod memory;
 mod open;
-mod price;
+pub(crate) mod price;
 
 use crate::atlas::is_on_front;
 use crate::number_text::{list, percent};
