@@ -2,7 +2,7 @@
 
 use crate::{Change, Os, What};
 use farreach_types::addr::{Asid, Vpn};
-use farreach_types::event::{Backing, Kind, Mapping, Op, Prot};
+use farreach_types::event::{Advice, Backing, Kind, Mapping, Op, Prot};
 use farreach_types::params::{Key, Params};
 use farreach_types::translation::{PageTableView, Pte};
 use serde_json::{Map, json};
@@ -31,6 +31,12 @@ pub fn map_as(os: &mut Os, asid: u32, first: u64, pages: u64, shared: bool, back
 /// Private memory.
 pub fn map(os: &mut Os, first: u64, pages: u64) {
     map_as(os, 0, first, pages, false, Backing::Anonymous);
+}
+
+/// madvise.
+pub fn advise(os: &mut Os, first: u64, pages: u64, advice: Advice) {
+    os.apply(Asid(0), &Op::Advise { start: first << 12, len: pages << 12, advice });
+    os.check();
 }
 
 pub fn file(name: &str, first_page: u64) -> Backing {

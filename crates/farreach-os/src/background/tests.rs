@@ -11,11 +11,6 @@ fn linux(text: &str) -> Os {
     os("linux", &format!("ticks_per_ms=1,address_ordered=true,{text}"))
 }
 
-fn advise(os: &mut Os, first: u64, pages: u64, advice: Advice) {
-    os.apply(Asid(0), &Op::Advise { start: first << 12, len: pages << 12, advice });
-    os.check();
-}
-
 /// The first page and the order of the leaf around a page.
 fn leaf(os: &Os, vpn: u64) -> (u64, u8) {
     let order = order(os, 0, vpn);

@@ -26,11 +26,6 @@ fn map_text(os: &mut Os, first: u64, pages: u64, page: u64) {
     os.apply(Asid(0), &Op::Map(Mapping { start, len, prot, shared: false, backing: file("/text", page) }));
 }
 
-fn advise(os: &mut Os, first: u64, pages: u64, advice: Advice) {
-    os.apply(Asid(0), &Op::Advise { start: first << 12, len: pages << 12, advice });
-    os.check();
-}
-
 fn is_mapped(os: &Os, vpn: u64) -> bool {
     os.pte(Asid(0), Vpn(vpn)).is_some()
 }

@@ -13,11 +13,6 @@ fn linux(text: &str) -> Os {
     os("linux", &format!("ticks_per_ms=1,address_ordered=true,pages_to_scan=0,{text}"))
 }
 
-fn advise(os: &mut Os, first: u64, pages: u64, advice: Advice) {
-    os.apply(Asid(0), &Op::Advise { start: first << 12, len: pages << 12, advice });
-    os.check();
-}
-
 fn fork(os: &mut Os) {
     os.apply(Asid(0), &Op::Fork { child: Asid(1) });
     os.check();

@@ -1,6 +1,6 @@
 //! RNG by hand.
 
-use crate::testing::{counts, load, map, map_as, order, os, store, touch, unmap};
+use crate::testing::{advise, counts, load, map, map_as, order, os, store, touch, unmap};
 use crate::{Os, What};
 use farreach_types::addr::{Asid, Pfn, Vpn};
 use farreach_types::event::{Advice, Backing, Kind, Op};
@@ -126,10 +126,6 @@ fn rng_3_frames_of_others_are_exchanged() {
 /// Superpages of sixteen pages.
 fn superpages() -> Os {
     os("ranger", "memory=1M,address_ordered=true,thp_size=64K,khugepaged=0,ticks_per_ms=1,ranger_period_ms=10")
-}
-
-fn advise(os: &mut Os, first: u64, pages: u64, advice: Advice) {
-    os.apply(Asid(0), &Op::Advise { start: first << 12, len: pages << 12, advice });
 }
 
 /// RNG-2 and RNG-4: anchors are rounded down, and a superpage whose pages are in place is promoted without a copy.

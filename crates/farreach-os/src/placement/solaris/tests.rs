@@ -1,6 +1,6 @@
 //! SOL-1 and SOL-2 by hand.
 
-use crate::testing::{build, file, load, map, map_as, order, os, store, unmap};
+use crate::testing::{advise, build, file, load, map, map_as, order, os, store, unmap};
 use crate::{Os, What};
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::{Advice, Backing, Kind, Mapping, Op, Prot};
@@ -8,10 +8,6 @@ use farreach_types::event::{Advice, Backing, Kind, Mapping, Op, Prot};
 /// Sizes of 4 and 16 pages, all kinds of memory.
 fn hand(keys: &str) -> Os {
     os("solaris", &format!("memory=4M,address_ordered=true,sol_sizes=16K+64K,{keys}"))
-}
-
-fn advise(os: &mut Os, first: u64, pages: u64, advice: Advice) {
-    os.apply(Asid(0), &Op::Advise { start: first << 12, len: pages << 12, advice });
 }
 
 fn orders<const N: usize>(os: &Os, pages: [u64; N]) -> [u8; N] {

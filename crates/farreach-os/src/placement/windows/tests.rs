@@ -1,19 +1,14 @@
 //! WIN-1 by hand.
 
 use crate::Os;
-use crate::testing::{counts, map, order, os, store, unmap};
+use crate::testing::{advise, counts, map, order, os, store, unmap};
 use farreach_types::addr::{Asid, Pfn, Vpn};
-use farreach_types::event::{Advice, Op};
+use farreach_types::event::Advice;
 use farreach_types::translation::PageTableView;
 
 /// Large pages of 16 pages in 64 frames.
 fn hand(keys: &str) -> Os {
     os("windows", &format!("memory=256K,address_ordered=true,win_large_page=64K,{keys}"))
-}
-
-fn advise(os: &mut Os, first: u64, pages: u64) {
-    os.apply(Asid(0), &Op::Advise { start: first << 12, len: pages << 12, advice: Advice::HugePage });
-    os.check();
 }
 
 const NAMES: [&str; 4] = ["large_requests", "large_pages", "large_refused_size", "large_refused_memory"];
@@ -24,7 +19,7 @@ fn win_1_a_request_is_served_whole_at_the_call() {
     let mut os = hand("");
     map(&mut os, 16, 32);
     assert_eq!(os.frames().resident, 0, "no request for large pages yet");
-    advise(&mut os, 16, 32);
+    advise(&mut os, 16, 32, Advice::HugePage);
     assert_eq!((os.frames().resident, os.counts().zeroed_pages, os.counts().page_faults), (32, 32, 0));
     assert_eq!([16, 31, 32, 47].map(|page| order(&os, 0, page)), [4; 4]);
     assert_eq!((counts(&os, NAMES), os.counts().dirty_pages), ([1, 2, 0, 0], 0));
@@ -33,7 +28,7 @@ fn win_1_a_request_is_served_whole_at_the_call() {
     // Advice for memory that is touched is no request.
     map(&mut os, 128, 16);
     store(&mut os, 130);
-    advise(&mut os, 128, 16);
+    advise(&mut os, 128, 16, Advice::HugePage);
     assert_eq!((order(&os, 0, 130), os.pte(Asid(0), Vpn(131)), counts(&os, NAMES)), (0, None, [1, 2, 0, 0]));
 }
 
@@ -49,7 +44,7 @@ fn win_1_other_sizes_are_refused() {
     assert_eq!((counts(&os, NAMES), os.frames().resident), ([1, 1, 3, 0], 16));
     store(&mut os, 48);
     assert_eq!(order(&os, 0, 48), 0);
-    advise(&mut os, 80, 8);
+    advise(&mut os, 80, 8, Advice::HugePage);
     assert_eq!(counts(&os, NAMES), [1, 1, 3, 0], "mappings are the requests");
 }
 

@@ -73,8 +73,8 @@ fn of_sizes_and_misses() {
             policy(machine, &[("map_nodes", if name == KEPT[1] { map_nodes } else { 0 })]);
         })
     };
-    // A node has 37 cycles: 8.90 % more, 8.91 %, and 9.62 % for the map alone.
-    assert_eq!([kept(10, 10_520), kept(10, 10_521), kept(26, 10_000)], [Holds, NotShown, Fails]);
+    // A node has 37 cycles: 8.89 % more, 8.91 %, and 9.62 % for the map alone.
+    assert_eq!([kept(10, 10_519), kept(10, 10_521), kept(26, 10_000)], [Holds, NotShown, Fails]);
     assert_eq!(kept(0, 10_000), Fails, "there is no map");
     let folios = |own| pair("H-OS-13", FOLIOS, [12_000, own], misses);
     assert_eq!([1000, 1001, 12_000].map(folios), [Holds, NotShown, Fails]);
