@@ -21,9 +21,9 @@ pub(super) const WORDS: &str = "\
     Time is instructions at one cycle each, cycles of translation by the model, and work of the system that the \
     program waits for: 4500 cycles a fault and 730 for each 4 KB of zeros, as measured on a Zen 5 with Linux 6.18, \
     and 1460 for each 4 KB that is copied, which is assumed; 37 for each node of a population map, of a map made for \
-    this. Daemons work in the background: their copies and zeros, \
-    compaction included, and 20 cycles for each entry that they look at, are apart. The longest fault is the most \
-    pages that one fault filled or copied, all at the price of zeros: where it copies, it takes longer.";
+    this. Daemons work in the background: their copies and zeros, compaction included, and 20 cycles for each entry \
+    that they look at, are apart. The longest fault is the most pages that one fault filled or copied, all at the \
+    price of zeros: where it copies, it takes longer.";
 
 /// What was done, in pages of 4 KB.
 pub(super) struct Work {
