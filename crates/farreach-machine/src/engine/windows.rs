@@ -283,3 +283,18 @@ impl Engine {
         Ok(true)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farreach_types::counts::WalkDistances;
+
+    /// Each class of 1 becomes 2, which are 6, and 3 misses become 5.
+    #[test]
+    fn walks_by_distance_are_no_more_than_all() {
+        let walk_distances = WalkDistances { lines_256: 1, lines_1k: 1, beyond: 1, ..WalkDistances::default() };
+        let counts = TlbCounts { misses: 3, walk_distances, ..TlbCounts::default() };
+        let whole = whole_counts(combined(&json(&counts), &Value::Null, &|n, _| scale(n, 1.5)));
+        assert_eq!((whole.misses, whole.walk_distances.classes()), (5, [1, 2, 0, 0, 0, 2]));
+    }
+}

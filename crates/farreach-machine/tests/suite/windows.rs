@@ -129,22 +129,6 @@ fn shortcuts_change_nothing_and_operating_systems_are_exact() {
     }
 }
 
-/// Each class is rounded by itself; a price of the rest, which are walks to superpages, needs them to be no more than
-/// all.
-#[test]
-fn walks_by_distance_are_no_more_than_all() {
-    let batches = of_kernel("kv", 20_000);
-    let mut several = 0;
-    for seed in 0..20 {
-        let sample = Sample { one_in: 7, window: 400 };
-        let result = sampled(&["today/zen3:walk_distances=true"], &batches, sample, seed, (false, 1));
-        let tlb = &result.machines[0].counts.tlb;
-        assert!(tlb.walk_distances.total() <= tlb.misses, "seed {seed}: {:?} of {}", tlb.walk_distances, tlb.misses);
-        several += usize::from(tlb.walk_distances.classes().iter().filter(|walks| **walks > 0).count() > 1);
-    }
-    assert_eq!(several, 20, "one class alone is rounded as all");
-}
-
 /// Over many seeds the error that is stated is the error that is made.
 #[test]
 fn the_truth_is_within_the_stated_errors() {
