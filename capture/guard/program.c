@@ -53,6 +53,17 @@ static void tell(int channel, enum kind kind, int value, const struct rusage* us
    (void)written;
 }
 
+/* What is before the name of a variable for the program alone, which the C library of the guard must not see;
+   crates/farreach-live/src/guarded.rs puts it there. */
+static const char for_program[] = "FARREACH_FOR_PROGRAM_";
+
+static void name_variables(void)
+{
+   for (char** variable = environ; *variable; variable++)
+      if (strncmp(*variable, for_program, sizeof for_program - 1) == 0)
+         *variable += sizeof for_program - 1;
+}
+
 /* Starts the program in the group of farreach, which a terminal may have in its foreground. Returns its process id;
    -1 if it was not started, with `errno`. */
 static int start(char** words, int group, const sigset_t* blocked)
@@ -65,6 +76,7 @@ static int start(char** words, int group, const sigset_t* blocked)
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() == guard && (group == 0 || setpgid(0, group) == 0)) {
          sigprocmask(SIG_SETMASK, blocked, NULL);
+         name_variables();
          execvp(words[0], words);
       }
       failure = errno ? errno : ESRCH;

@@ -36,6 +36,8 @@ impl Guard {
 
     fn with(undo: &[Undo], lock: &File, input: Stdio, errors: Stdio) -> io::Result<Guard> {
         let mut command = Command::new(crate::launch::guard(None).map_err(io::Error::other)?);
+        // Nothing in it is for the guard, and by GLIBC_TUNABLES it would take a page of a pool.
+        command.env_clear();
         command.arg("settings").arg(std::process::id().to_string());
         for Undo { file, before, set } in undo {
             command.arg(file).args([before, set]);

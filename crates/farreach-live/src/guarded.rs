@@ -22,6 +22,9 @@ const MESSAGE: usize = 32;
 const RUNS: u32 = 1;
 const NOT_STARTED: u32 = 2;
 const ENDED: u32 = 3;
+/// The variable that the guard's own C library obeys as well, and what is before its name on the way to the program.
+const TUNABLES: &str = "GLIBC_TUNABLES";
+const FOR_PROGRAM: &str = "FARREACH_FOR_PROGRAM_";
 
 /// How a program ended, and what it and those of its children used that it waited for.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +83,7 @@ impl Start {
     /// # Errors
     /// As those of [`Command::spawn`] for the program itself.
     pub fn spawn(mut self) -> io::Result<Guarded> {
+        self.keep_tunables_from_guard();
         let guard = self.command.spawn()?;
         drop((self.command, self._theirs));
         let mut program = Guarded { guard, channel: self.ours, pid: 0, ended: None, over: None };
@@ -93,6 +97,15 @@ impl Start {
         }
         program.channel.set_nonblocking(true)?;
         Ok(program)
+    }
+
+    /// With `glibc.malloc.hugetlb=2` the guard would take a page of the pool, and the program miss it.
+    fn keep_tunables_from_guard(&mut self) {
+        let set = self.command.get_envs().find(|(name, _)| *name == TUNABLES);
+        let value = set.map_or_else(|| std::env::var_os(TUNABLES), |(_, value)| value.map(OsStr::to_owned));
+        if let Some(value) = value {
+            self.command.env_remove(TUNABLES).env(format!("{FOR_PROGRAM}{TUNABLES}"), value);
+        }
     }
 
     /// Runs it to its end, and returns its standard output, and its standard error if that is a pipe.
@@ -285,6 +298,17 @@ mod tests {
         start.command().stderr(Stdio::piped());
         let (ended, [output, errors]) = start.output().unwrap();
         assert_eq!((ended.status.code(), output.len(), errors), (Some(3), 588_895, output.clone()));
+    }
+
+    #[test]
+    fn variables_for_its_c_library_do_not_touch_the_guard() {
+        let mut start = shell("env | grep TUNABLES; tr '\\0' '\\n' < /proc/$PPID/environ | grep TUNABLES");
+        start.command().env("GLIBC_TUNABLES", "glibc.malloc.check=1");
+        let (_, [output, _]) = start.output().unwrap();
+        let (of_program, of_guard) = ("GLIBC_TUNABLES", "FARREACH_FOR_PROGRAM_GLIBC_TUNABLES");
+        let value = "glibc.malloc.check=1";
+        let expected = format!("{of_program}={value}\n{of_guard}={value}\n");
+        assert_eq!(String::from_utf8_lossy(&output), expected);
     }
 
     #[test]
