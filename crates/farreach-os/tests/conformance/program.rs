@@ -32,12 +32,14 @@ pub struct Program {
     pub spaces: BTreeMap<Asid, BTreeMap<u64, Page>>,
     born: u32,
     objects: u64,
+    /// What a process does next.
+    next: Option<(Asid, Op)>,
 }
 
 impl Program {
     pub fn new(seed: u64, shares: bool, shift: u32) -> Program {
         let rng = Pcg64Mcg::seed_from_u64(seed ^ 0x0070_726f_6772);
-        Program { rng, shares, shift, spaces: BTreeMap::new(), born: 0, objects: 100 }
+        Program { rng, shares, shift, spaces: BTreeMap::new(), born: 0, objects: 100, next: None }
     }
 
     pub fn below(&mut self, n: u64) -> u64 {
@@ -49,6 +51,9 @@ impl Program {
 
     /// The next event, already noted here.
     pub fn event(&mut self) -> (Asid, Op) {
+        if let Some(next) = self.next.take() {
+            return next;
+        }
         if self.spaces.is_empty() {
             let asid = Asid(self.born);
             self.born += 1;
@@ -107,7 +112,12 @@ impl Program {
         for i in 0..n {
             pages.insert(first + i, Page { object, page: page + i, shared, file, prot });
         }
-        Op::Map(Mapping { start: first << self.shift, len: n << self.shift, prot, shared, backing })
+        let (start, len) = (first << self.shift, n << self.shift);
+        // Programs that ask for huge pages do so before they touch their memory, and some policies wait for that.
+        if self.below(3) == 0 {
+            self.next = Some((asid, Op::Advise { start, len, advice: Advice::HugePage }));
+        }
+        Op::Map(Mapping { start, len, prot, shared, backing })
     }
 
     fn unmap(&mut self, asid: Asid) -> Op {

@@ -142,9 +142,13 @@ impl System {
         }
         for (pfn, owners) in owners.iter().filter(|(_, owners)| owners.len() > 1) {
             let page = |&(asid, vpn, _): &(Asid, u64, Pte)| program.spaces[&asid].get(&vpn);
-            // The rest of a huge page is identified by its place only.
-            let what = |owner: &(Asid, u64, Pte)| page(owner).map_or((u64::MAX, owner.1), |p| (p.object, p.page));
-            let same = owners.iter().all(|owner| what(owner) == what(&owners[0]));
+            // The rest of a huge page is identified by its place only. After a fork, what one process has unmapped
+            // and rounding keeps may still be a page of another.
+            let same = |a: &(Asid, u64, Pte), b: &(Asid, u64, Pte)| match (page(a), page(b)) {
+                (Some(a), Some(b)) => (a.object, a.page) == (b.object, b.page),
+                _ => self.rounds && a.1 == b.1,
+            };
+            let same = owners.iter().enumerate().all(|(at, a)| owners[at + 1..].iter().all(|b| same(a, b)));
             need(same, || format!("frame {pfn:#x} belongs to several pages that are not one: {owners:?}"))?;
             let safe =
                 |owner: &(Asid, u64, Pte)| owner.2.attr.0 & Attr::WRITE == 0 || page(owner).is_some_and(|p| p.shared);

@@ -34,11 +34,17 @@ pub(super) fn named(page: &Page, i: usize) -> Markup {
     html! { span.named { (chip(i)) span.name { (breakable(&page.result.machines[i].name)) } } }
 }
 
-/// A name that may break where an override or a folder begins.
-pub(super) fn breakable(name: &str) -> Markup {
-    html! {
-        @for part in name.split_inclusive([':', ',', '/']) { (part) "\u{200b}" }
+/// A name that may break where an override or a folder begins, but not inside of a number such as `2,169`.
+pub(super) fn breakable(name: &str) -> String {
+    let digit = |at: usize| name.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
+    let mut broken = String::with_capacity(name.len() + 16);
+    for (at, sign) in name.char_indices() {
+        broken.push(sign);
+        if matches!(sign, ':' | ',' | '/') && !(digit(at.wrapping_sub(1)) && digit(at + 1)) {
+            broken.push('\u{200b}');
+        }
     }
+    broken
 }
 
 /// Tags and names of all designs, for charts on narrow screens.
@@ -83,6 +89,14 @@ mod tests {
     fn labels_are_moved_apart_and_stay_inside() {
         let places = apart(&[299.0, 298.0, 5.0, 6.0, 150.0], 20.0, 300.0);
         assert_eq!(places, [290.0, 270.0, 10.0, 30.0, 150.0]);
+    }
+
+    #[test]
+    fn names_break_and_numbers_do_not() {
+        let shown = |name| breakable(name).replace('\u{200b}', "|");
+        assert_eq!(shown("a/b:size=4K,16K,x=2"), "a/|b:|size=4K,|16K,|x=2");
+        assert_eq!(shown("t94/single: 2,169 misses,"), "t94/|single:| 2,169 misses,|");
+        assert_eq!(shown(",1"), ",|1");
     }
 
     #[test]
