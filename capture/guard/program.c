@@ -31,7 +31,7 @@
 /* How long all processes may take to die, and how long guards of a farreach among them may take to clean up. */
 enum { PATIENCE = 10000, GUARDS = 3000, PAUSE = 5 };
 
-/* What farreach is told; crates/farreach-live/src/program.rs reads it. */
+/* What farreach is told; crates/farreach-live/src/guarded.rs reads it. */
 enum kind { RUNS = 1, NOT_STARTED = 2, ENDED = 3 };
 struct message {
    uint32_t kind;
